@@ -1,4 +1,4 @@
-//! What simulating in pieces costs, and the schedule that follows from it.
+//! Cost of simulating in pieces, and the schedule that follows from it.
 //!
 //! Simulates programs and traces whole and in pieces, by one worker, and prints how far apart the
 //! results are, the processor time of each part of the work, and when so many workers would be

@@ -105,7 +105,7 @@ fn main() {
     }
 }
 
-/// What a run took.
+/// Time and figures of a run.
 struct Measured {
     /// Million accesses a second.
     rate: f64,

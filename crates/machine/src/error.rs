@@ -5,7 +5,7 @@ use pagelab_events::SourceError;
 use pagelab_memory::GeometryError;
 use pagelab_os::{OsConfigError, OsError};
 
-/// Why a run ended before its source did.
+/// Reason for which a run ended before its source did.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The program spreads too far.
@@ -26,7 +26,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether the same machine with more memory may go on.
+    /// True if the same machine with more memory may go on.
     pub fn is_out_of_memory(&self) -> bool {
         matches!(
             self,
@@ -35,7 +35,7 @@ impl RunError {
     }
 }
 
-/// Why a machine cannot be built.
+/// Reason for which a machine cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A cache's geometry.
@@ -53,18 +53,18 @@ pub enum BuildError {
     /// A mosaic TLB.
     #[error(transparent)]
     Mosaic(#[from] pagelab_translation::MosaicError),
-    /// What a design does not go with.
+    /// Parts that a design does not go with.
     #[error("{design}: {why}")]
     Refused {
         /// Its name.
         design: String,
-        /// What it is that it does not go with.
+        /// Description of that part.
         why: &'static str,
     },
-    /// What prefetches translations.
+    /// TLB prefetching with a design that does not take it.
     #[error("tlb_prefetch: {0}")]
     TlbPrefetch(&'static str),
-    /// What the instruction side does not go with.
+    /// The instruction side with a design that does not take it.
     #[error("fetch: {0}")]
     Fetch(&'static str),
     /// A page-table design.
@@ -83,20 +83,20 @@ pub enum BuildError {
         key: &'static str,
         /// Its value.
         value: String,
-        /// What it should be.
+        /// Value that is expected.
         expected: &'static str,
     },
 }
 
-/// Why nothing was simulated.
+/// Reason for which nothing was simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
     /// No such design.
     #[error("unknown design {name:?}: there are {}{hint}", known.join(", "))]
     UnknownDesign {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
-        /// What there is.
+        /// Names that exist.
         known: Vec<String>,
         /// The nearest of these, in words, if one is near.
         hint: String,
@@ -104,10 +104,10 @@ pub enum SimulateError {
     /// The machine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// What was seen of a stream elsewhere is not that.
+    /// A survey from elsewhere is not of this stream.
     #[error(transparent)]
     Survey(#[from] BadSurvey),
-    /// What came of a piece elsewhere is not that.
+    /// A piece's outcome from elsewhere cannot be read.
     #[error("not what came of a piece: {0}")]
     Piece(#[from] serde_json::Error),
 }

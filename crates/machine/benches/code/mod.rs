@@ -5,7 +5,7 @@ use pagelab_events::{
     Access, Backing, Batch, CodeBlock, Control, Definition, Flow, Op, Protection,
 };
 
-/// Where code and data are.
+/// Addresses of code and data.
 const CODE: u64 = 0x40_0000;
 const STACK: u64 = 0x7fff_0000_0000;
 const HEAP: u64 = 0x5555_0000_0000;

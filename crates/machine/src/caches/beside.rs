@@ -1,4 +1,4 @@
-//! What lies beside the pages that a chunk accesses.
+//! Pages beside those that a chunk accesses.
 
 use pagelab_addr::PAGE_SHIFT;
 
@@ -6,11 +6,11 @@ use pagelab_addr::PAGE_SHIFT;
 /// the chunk after all of its faults: results are the same however accesses come in chunks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
-    /// Of the chunk's accesses; empty where no prefetcher goes on in other pages.
+    /// Addresses of the chunk's accesses; empty where no prefetcher goes on in other pages.
     addresses: Vec<u64>,
     /// The access that is translated.
     pub(crate) now: usize,
-    /// Of the accesses before this one it is kept what was beside them.
+    /// First access whose neighbours were not kept.
     until: usize,
     /// The frames after and before the pages of the accesses from each of these on.
     kept: Vec<(usize, [Option<u32>; 2])>,

@@ -5,7 +5,7 @@ use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_SHIFT, PageDirectory, VirtAddr};
 use pagelab_translation::{Page, PageTable};
 
-/// What prefetchers find the frames of other pages by.
+/// Look-up of the frames of other pages, for prefetchers.
 pub(crate) struct OtherPages<'a, M> {
     pub(crate) mmu: &'a M,
     pub(crate) gibs: &'a GibCache,
@@ -22,7 +22,8 @@ impl<M: Mmu> OtherPages<'_, M> {
         if target >> GIB_SHIFT != addr >> GIB_SHIFT {
             return None;
         }
-        // What only a prefetch of the program has asked for may be in no region that has a name.
+        // A page that only a prefetch of the program has asked for may be in no region that has a
+        // name.
         let id = self.gibs.known(self.directory, self.asid, target)?;
         let page = Page {
             id,

@@ -5,7 +5,7 @@ use crate::config::{CachesConfig, OthersConfig};
 use crate::error::BuildError;
 use pagelab_addr::LINE_BYTES;
 
-/// What others bring into the last level, as time goes by: lines into sets at random.
+/// Lines that others bring into the last level, as time goes by: into sets at random.
 ///
 /// They come in between two chunks of accesses, as many as the core's clock has gone on. A chunk is
 /// short beside the time that a line stays, and where batches end is no matter.

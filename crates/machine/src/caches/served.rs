@@ -1,4 +1,4 @@
-/// Where a reference was served.
+/// Place that served a reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Served {
@@ -17,5 +17,5 @@ pub enum Served {
     PastCaches,
 }
 
-/// How many places there are.
+/// Number of places.
 pub(crate) const PLACES: usize = 6;

@@ -1,4 +1,4 @@
-//! What a machine's description may not say, or not say together.
+//! Limits of a machine's description, and parts of it that do not go together.
 
 use crate::caches::coherence::MAX_CORES;
 use crate::config::MachineConfig;
@@ -8,9 +8,9 @@ use toml::{Table, Value};
 /// References carry line numbers of 31 bits.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
 
-/// Of all caches together: the simulator takes four bytes for each of their lines.
+/// Limit for all caches together: the simulator takes four bytes for each of their lines.
 const MAX_CACHES_KIB: u64 = 16 << 20;
-/// Of all TLBs together: the simulator takes some ten bytes for each.
+/// Limit for all TLBs together: the simulator takes some ten bytes for each entry.
 const MAX_TLB_ENTRIES: u64 = 1 << 24;
 
 /// The largest values of keys of these names, wherever they are: what a key makes the simulator allocate,

@@ -187,7 +187,7 @@ fn unknown_field_hint(message: &str) -> String {
     }
 }
 
-/// Where the first key of this name is, below the top.
+/// Path of the first key of this name, below the top.
 fn path_of(table: &Table, name: &str) -> Option<String> {
     let tables = table
         .iter()

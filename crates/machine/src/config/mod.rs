@@ -25,7 +25,7 @@ macro_rules! machine_config {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct MachineConfig {
-            /// What reports call it.
+            /// Name in reports.
             pub name: String,
             /// One line about it.
             #[serde(default)]
@@ -33,20 +33,20 @@ macro_rules! machine_config {
             /// Number of cores.
             #[serde(default = "one")]
             pub cores: u32,
-            /// Whether a second clock says what translation costs: `cycles.recoverable`.
+            /// A second clock says what translation costs: `cycles.recoverable`.
             #[serde(default)]
             pub free_clock: bool,
-            /// Whether accesses and misses are counted by address and time: `heat_map`.
+            /// Counts accesses and misses by address and time: `heat_map`.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub heat_map: bool,
-            /// Where every choice that is left to chance starts from.
+            /// Seed of every choice that is left to chance.
             #[serde(default = "one_seed")]
             pub seed: u64,
             /// The cores.
             pub core: CoreConfig,
             /// Each core's TLB.
             pub tlb: TlbConfig,
-            /// What each core's TLB prefetches.
+            /// Prefetcher of each core's TLB.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub tlb_prefetch: Option<TlbPrefetchConfig>,
             /// The caches.
@@ -58,7 +58,7 @@ macro_rules! machine_config {
             pub dram: DramConfig,
             /// Physical memory and the operating system's policies.
             pub memory: OsConfig,
-            /// What the operating system's work costs.
+            /// Costs of the operating system's work.
             pub cost: CostConfig,
         $(
                 /// The page table of this name.
@@ -102,22 +102,22 @@ pub struct CachesConfig {
     /// The first level in which page walkers look for entries.
     #[serde(default)]
     pub walks_enter: WalksEnter,
-    /// What the second level fetches before it is asked for.
+    /// Prefetchers into the second level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<PrefetchConfig>,
-    /// How the first two levels of several cores are kept coherent. Without, each is as if it were
-    /// alone.
+    /// Coherence of the first two levels of several cores. Without, each is as if it were alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<CoherenceConfig>,
-    /// Where the lines of a page are that the kernel has filled in a fault, with zeros or a copy.
+    /// Level that has the lines of a page which the kernel has filled in a fault, with zeros or a
+    /// copy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub filled_pages: FilledPages,
-    /// Who else uses the last level. Without, nobody does.
+    /// Other users of the last level. Without, there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersConfig>,
 }
 
-/// Where the kernel's stores leave the lines of a page that it fills.
+/// Level in which the kernel's stores leave the lines of a page that it fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FilledPages {
@@ -139,8 +139,8 @@ pub struct OthersConfig {
     pub gigabytes_per_second: f64,
 }
 
-/// What it costs that a line may be in the private caches of several cores only as long as nobody
-/// writes it. Both times are load-to-use, in cycles, as those of the levels are.
+/// Costs of keeping a line in several private caches only as long as nobody writes it. Both times
+/// are load-to-use, in cycles, as those of the levels are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoherenceConfig {
@@ -154,7 +154,7 @@ pub struct CoherenceConfig {
     pub turn: u32,
 }
 
-/// Where the reads of page walks enter the caches.
+/// First level in which page walks look for entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WalksEnter {
@@ -208,12 +208,12 @@ pub struct CostConfig {
     pub migrate_4k_ns: f64,
     /// Invalidating translations on all cores.
     pub shootdown_ns: f64,
-    /// What it is charged for.
+    /// Operations that are charged for it.
     #[serde(default)]
     pub shootdowns: Shootdowns,
 }
 
-/// Which operations wait until other cores have dropped translations.
+/// Operations that wait until other cores have dropped translations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shootdowns {
@@ -263,7 +263,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Why a machine's description cannot be used.
+/// Reason for which a machine's description cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Neither a preset nor a file.
@@ -273,7 +273,7 @@ pub enum ConfigError {
         suggestion(name, PRESETS.iter().map(|p| p.0)),
     )]
     UnknownMachine {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
     },
     /// The file cannot be read.
@@ -281,7 +281,7 @@ pub enum ConfigError {
     Io {
         /// The file.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: std::io::Error,
     },
@@ -290,7 +290,7 @@ pub enum ConfigError {
     Invalid {
         /// The preset or file, or the override.
         name: String,
-        /// What is wrong.
+        /// Message.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What missed, by the instruction that made the access and by the kind of memory.
+//! Misses by the instruction that made the access and by the kind of memory.
 //!
 //! Kept only for sources that say which instructions make their accesses; others pay for one
 //! branch a chunk and one a walk.
@@ -11,7 +11,7 @@ use pagelab_os::Mapping;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// What the accesses of an instruction, or to a kind of memory, came to.
+/// Totals of the accesses of an instruction, or to a kind of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Accesses.
@@ -45,20 +45,20 @@ impl Tally {
         self.fault_cycles += other.fault_cycles;
     }
 
-    /// Whether translation cost anything.
+    /// True if translation cost anything.
     pub fn missed(&self) -> bool {
         self.l1_tlb_misses + self.walks + self.faults > 0
     }
 }
 
-/// What one program's accesses came to.
+/// Tallies of one program's accesses.
 #[derive(Clone, Debug, Default)]
 pub struct ByCode {
     /// Its code.
     pub code: CodeTable,
     /// By site; sites past the end came to nothing.
     pub sites: Vec<Tally>,
-    /// What instructions came to of which nothing is known.
+    /// Tally of unknown instructions.
     pub unknown: Tally,
     /// By memory that [`ByCode::memory`] names; accesses are not counted, and what is past the end
     /// came to nothing.
@@ -74,7 +74,7 @@ const FILES: [Mapping; 3] = [
     Mapping::SharedAnonymous,
 ];
 
-/// Which file is mapped where, as far as a source says.
+/// Files and where they are mapped, as far as a source says.
 #[derive(Clone, Debug, Default)]
 struct MappedFiles {
     paths: Vec<String>,
@@ -165,8 +165,8 @@ impl ByCode {
         }
     }
 
-    /// What a tally of [`ByCode::mappings`] is of: a kind of memory, and the file that it is, if it has a
-    /// name. The kinds without a name come first, in the order of [`Mapping::ALL`].
+    /// Subject of a tally of [`ByCode::mappings`]: a kind of memory, and the file that it is, if it has a name. The
+    /// kinds without a name come first, in the order of [`Mapping::ALL`].
     pub fn memory(&self, number: usize) -> (Mapping, Option<&str>) {
         match number.checked_sub(Mapping::ALL.len()) {
             None => (Mapping::ALL[number], None),
@@ -177,7 +177,7 @@ impl ByCode {
         }
     }
 
-    /// Which tally is that of memory of a kind at an address.
+    /// Number of the tally of memory of a kind at an address.
     pub(crate) fn number(&self, kind: Mapping, asid: Asid, addr: u64) -> u16 {
         let named = FILES
             .iter()
@@ -209,7 +209,7 @@ impl ByCode {
     }
 }
 
-/// What was counted, without the code, which whoever has the stream has, too.
+/// Serialised counts, without the code, which whoever has the stream has, too.
 pub(crate) mod counts {
     use super::{ByCode, Tally};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -278,7 +278,7 @@ pub(crate) mod counts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies {
     programs: Vec<ByCode>,
-    /// Whether what is counted is measured: not where it only warms the machine up.
+    /// False while accesses only warm the machine up.
     pub(crate) measures: bool,
 }
 

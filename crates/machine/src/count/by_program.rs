@@ -1,8 +1,8 @@
-//! What is kept for each of the programs that share a machine.
+//! State for each of the programs that share a machine.
 
 use pagelab_events::{CodeBlock, Definition};
 
-/// What is kept of a program, by its number: nothing yet if it is new.
+/// State of a program, by its number; the default if it is new.
 pub(crate) fn of_program<T: Default>(all: &mut Vec<T>, program: usize) -> &mut T {
     if all.len() <= program {
         all.resize_with(program + 1, T::default);

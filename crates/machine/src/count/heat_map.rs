@@ -1,4 +1,4 @@
-//! Where and when accesses missed: counts by address and time, in a grid of bounded size.
+//! Misses by address and time: counts in a grid of bounded size.
 //!
 //! A row is a block of addresses that was accessed, of one kind of memory, and a column so many
 //! accesses. Both are powers of two, and double when the grid would outgrow its bounds. So the grid
@@ -19,7 +19,7 @@ const COLUMNS: usize = 256;
 /// Rows at the most: what a picture has room for.
 const ROWS: usize = 128;
 
-/// What the accesses to a block of addresses came to, by time.
+/// Counts of the accesses to a block of addresses, by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeatRow {
     /// The kind of memory.
@@ -255,7 +255,7 @@ impl HeatMap {
             self.asid = asid;
             self.forget_mappings();
         }
-        // What asks for anything is counted nowhere.
+        // Prefetches, which only ask for something, are counted nowhere.
         let dropped = dropped(requests.as_slice());
         let mut beside = [0; CHUNK];
         let mut addr = addr;
@@ -349,7 +349,7 @@ impl HeatMap {
         self.next = later.next;
     }
 
-    /// What results have of it.
+    /// The result's form of it.
     pub(crate) fn finish(&self) -> HeatMapResult {
         let row = |(&key, &number): (&Key, &u8)| {
             let of = |count: fn(&Cell) -> u64| {
@@ -381,7 +381,7 @@ impl HeatMap {
     }
 }
 
-/// What of a grid determines the rest.
+/// Parts of a grid that determine the rest.
 #[derive(Serialize, Deserialize)]
 struct Parts {
     row_shift: u32,
@@ -389,7 +389,7 @@ struct Parts {
     first: u64,
     next: u64,
     numbers: Vec<(Key, u8)>,
-    /// Of each column, the cells of the rows that there are.
+    /// Cells of each column, for the rows that there are.
     cells: Vec<Vec<Cell>>,
 }
 

@@ -105,7 +105,7 @@ fn upper_bound(bucket: usize) -> u64 {
     ((top + 1) << shift) - 1
 }
 
-/// What results have of a histogram.
+/// The result's form of a histogram.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Distribution {
     mean: f64,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 /// Cells of the memory map: enough for a picture, few enough for a page.
 const CELLS: u32 = 4096;
 
-/// How physical memory stood at one moment.
+/// Physical memory at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Memory {
     pub(crate) map: Vec<MemoryCell>,

@@ -3,10 +3,10 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Of one that is declared here, or read.
+/// Name of a counter that is declared here, or read.
 pub(crate) type Name = Cow<'static, str>;
 
-/// What only a design counts, from the machine's first access on.
+/// Counters of the design alone, from the machine's first access on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OwnCounters {
     /// Everything but the page table's, all cores together. They only ever grow.
@@ -24,7 +24,7 @@ pub(crate) struct Changes {
 }
 
 impl OwnCounters {
-    /// What has changed since an earlier moment.
+    /// Changes since an earlier moment.
     pub(crate) fn since(&self, earlier: &OwnCounters) -> Changes {
         let grown = |(name, &count): (&Name, &u64)| {
             let before = earlier.tlb.get(name).copied().unwrap_or_default();

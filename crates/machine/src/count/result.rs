@@ -17,11 +17,11 @@ pub const SCHEMA: &str = "pagelab.run/1";
 pub struct RunResult {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// Whether the source was simulated to its end.
+    /// The source was simulated to its end.
     pub complete: bool,
-    /// Why not, when it was not.
+    /// Reason for which it was not.
     pub stopped: Option<String>,
-    /// Whether it was for want of simulated memory.
+    /// Simulated memory ran out.
     pub out_of_memory: bool,
     /// The design simulated.
     pub design: String,
@@ -35,11 +35,11 @@ pub struct RunResult {
     pub instructions: u64,
     /// Accesses.
     pub accesses: u64,
-    /// Of those, loads.
+    /// Loads among these accesses.
     pub loads: u64,
-    /// Of those, stores.
+    /// Stores among these accesses.
     pub stores: u64,
-    /// Of those, instructions that ask for a line to be fetched, and neither load nor store.
+    /// Instructions among these that ask for a line to be fetched, and neither load nor store.
     pub prefetches: u64,
     /// Mispredicted branches, where the source says.
     pub mispredicted_branches: u64,
@@ -80,7 +80,7 @@ pub struct RunResult {
     /// The measured windows of a stream that leaves accesses out; empty for a stream that was
     /// measured whole.
     pub windows: Vec<WindowResult>,
-    /// How the stream was cut, where it was simulated in pieces, and what that may have changed.
+    /// Cut of the stream, where it was simulated in pieces, and what that may have changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pieces: Option<PiecesResult>,
     /// The run over time.
@@ -92,13 +92,13 @@ pub struct RunResult {
     /// Accesses and misses by address and time, where the machine's description asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heat_map: Option<HeatMapResult>,
-    /// What each program's instructions came to, where a source says which they are. Not part of
-    /// the JSON form: sites mean something beside their code only.
+    /// Tallies of each program's instructions, where a source says which they are. Not part of the
+    /// JSON form: sites mean something beside their code only.
     #[serde(skip)]
     pub by_code: Vec<ByCode>,
 }
 
-/// What one core did, up to the end of its program. Times are in cycles.
+/// Figures of one core, up to the end of its program. Times are in cycles.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CoreResult {
     /// Instructions retired.
@@ -107,7 +107,7 @@ pub struct CoreResult {
     pub accesses: u64,
     /// All of its time.
     pub cycles: u64,
-    /// Of that, waiting for data.
+    /// Part of these cycles that waits for data.
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
@@ -122,7 +122,7 @@ pub struct CoreResult {
     pub zeroing: u64,
     /// Moving pages and invalidating translations for it.
     pub migrations: u64,
-    /// What free translation would save, by a second clock (`free_clock`); part of no sum.
+    /// Saving by free translation, by a second clock (`free_clock`); part of no sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<u64>,
     /// First-level TLB misses.
@@ -131,7 +131,7 @@ pub struct CoreResult {
     pub l2_tlb_misses: u64,
 }
 
-/// Where time went, in cycles. The causes add up to `total`, the sum over cores.
+/// Time by cause, in cycles. The causes add up to `total`, the sum over cores.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct Cycles {
     /// Time of the core that took longest: what a user waits.
@@ -155,14 +155,14 @@ pub struct Cycles {
     pub zeroing: u64,
     /// Moving pages and invalidating translations for it.
     pub migrations: u64,
-    /// What free translation would save, by a second clock (`free_clock`); part of no sum.
+    /// Saving by free translation, by a second clock (`free_clock`); part of no sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<u64>,
     /// Clock frequency.
     pub frequency_hz: f64,
 }
 
-/// What the TLBs did.
+/// Figures of the TLBs.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct TlbResult {
     /// Translations asked for.
@@ -177,7 +177,7 @@ pub struct TlbResult {
     pub l2_mpki: f64,
 }
 
-/// What page walks did.
+/// Figures of page walks.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WalkResult {
     /// Walks, those that ended in a fault included.
@@ -191,9 +191,9 @@ pub struct WalkResult {
     pub walker_wait: u64,
     /// Memory references that walks made.
     pub reads: u64,
-    /// Those references by where they were served.
+    /// Places that served these references.
     pub served_by: ServedBy,
-    /// Those of them that read metadata (DMT, cuckoo walk tables) by where they were served.
+    /// Places that served those of them that read metadata (DMT, cuckoo walk tables).
     pub metadata_served_by: ServedBy,
     /// Walk-cache look-ups.
     pub cache_lookups: u64,
@@ -239,7 +239,7 @@ impl ServedBy {
     }
 }
 
-/// What the caches did. A level's misses are what the levels below it served.
+/// Figures of the caches. A level's misses are what the levels below it served.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CacheResult {
     /// Data references by where they were served.
@@ -258,7 +258,7 @@ pub struct CacheResult {
     pub llc_mpki: f64,
 }
 
-/// What keeping private caches coherent came to.
+/// Figures of keeping private caches coherent.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CoherenceResult {
     /// Lines that came from another core's private caches.
@@ -269,12 +269,12 @@ pub struct CoherenceResult {
     pub invalidations: u64,
 }
 
-/// What the instruction side did.
+/// Figures of the instruction side.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct FetchResult {
     /// Fetches of another line than the one before.
     pub fetches: u64,
-    /// Those by where they were served, the first level being the instruction cache.
+    /// Places that served them, the first level being the instruction cache.
     pub served_by: ServedBy,
     /// Lines fetched ahead by where they were served.
     pub prefetches: ServedBy,
@@ -287,7 +287,7 @@ pub struct FetchResult {
     pub walks: u64,
 }
 
-/// What the memory did.
+/// Figures of the memory.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct DramResult {
     /// Lines read.
@@ -301,7 +301,7 @@ pub struct DramResult {
     pub banks: Option<BankResult>,
 }
 
-/// What the banks of a memory did.
+/// Figures of a memory's banks.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct BankResult {
     /// Reads of the row that its bank had open.
@@ -312,7 +312,7 @@ pub struct BankResult {
     pub busy_cycles: u64,
 }
 
-/// What one node of memory did.
+/// Figures of one node of memory.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct NodeResult {
     /// Its size.
@@ -351,7 +351,7 @@ pub struct WindowResult {
     pub accesses: u64,
     /// Time of the core that took longest.
     pub cycles: u64,
-    /// Of the sum over cores: waiting for data.
+    /// Part of the sum over cores that waits for data.
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
@@ -366,7 +366,7 @@ pub struct WindowResult {
     pub zeroing: u64,
     /// Moving pages.
     pub migrations: u64,
-    /// What free translation would save, of the sum over cores; part of no sum.
+    /// Saving by free translation, of the sum over cores; part of no sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<u64>,
     /// First-level TLB misses.
@@ -383,9 +383,9 @@ pub struct WindowResult {
     pub l2_misses: u64,
     /// Last-level cache misses.
     pub llc_misses: u64,
-    /// What was not measured from its end to the next window's beginning, or the stream's end.
+    /// The part not measured, from its end to the next window's beginning, or the stream's end.
     pub after: GapResult,
-    /// What the TLB design counted.
+    /// Counters of the TLB design.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
     /// By how much the page table's counters, sizes among them, have changed: by their names, joined by
@@ -394,7 +394,7 @@ pub struct WindowResult {
     pub design_counters: BTreeMap<String, i64>,
 }
 
-/// What was not measured between two windows. Times are in cycles.
+/// The part not measured between two windows. Times are in cycles.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct GapResult {
     /// Instructions left out, or simulated to warm the machine up.
@@ -407,10 +407,10 @@ pub struct GapResult {
     pub migrations: u64,
 }
 
-/// How a stream was cut into pieces, and what that may have changed.
+/// Cut of a stream into pieces, and what that may have changed.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PiecesResult {
-    /// How many.
+    /// Number of pieces.
     pub count: u64,
     /// Accesses of each but the last.
     pub accesses: u64,
@@ -418,14 +418,14 @@ pub struct PiecesResult {
     pub warm_up: Vec<u64>,
     /// Lines brought in before these, each once, in the order of their last uses: of each piece.
     pub lines: Vec<u64>,
-    /// Of these, the last ones of each piece that took time.
+    /// Accesses at the end of each warm-up that took time.
     pub timed: u64,
     /// By how much each count may be too high; `None` where a replacement policy is not LRU,
     /// translations are prefetched, or a TLB does not tell.
     pub bound: Option<PiecesBound>,
 }
 
-/// What the past that a piece does not know of may have made of its counts.
+/// Bound on the changes of a piece's counts by the past that it does not know.
 ///
 /// A level with LRU replacement that has seen only the last part of its past holds what was used
 /// last, as it should, and nothing in the other places. So what it finds is there; of what it does
@@ -438,9 +438,9 @@ pub struct PiecesBound {
     pub l2_tlb_misses: u64,
     /// Misses of the first-level cache.
     pub l1_misses: u64,
-    /// Of the second level.
+    /// Misses of the second level.
     pub l2_misses: u64,
-    /// Of the last level.
+    /// Misses of the last level.
     pub llc_misses: u64,
     /// Cycles: each of these misses at its full latency.
     pub cycles: u64,

@@ -40,7 +40,7 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
-    /// What the run found out so far; `stopped` says why it ended early, if it did.
+    /// Result of the run so far; `stopped` says why it ended early, if it did.
     pub(crate) fn result(
         self,
         config: &MachineConfig,
@@ -50,7 +50,7 @@ impl<M: Mmu> Machine<M> {
         self.outcome().result(config, design, stopped)
     }
 
-    /// What the run found out so far.
+    /// Outcome of the run so far.
     pub(crate) fn outcome(mut self) -> Outcome {
         self.finish_all();
         let last = self.sample();
@@ -73,14 +73,14 @@ impl<M: Mmu> Machine<M> {
     }
 }
 
-/// What a run, or a piece of one, found out.
+/// Outcome of a run, or of a piece of one.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) measured: Measured,
     /// Accesses, measured or not.
     pub(crate) simulated: u64,
     pub(crate) skipped_instructions: u64,
-    /// Whether a process has ended.
+    /// A process has ended.
     pub(crate) exited: bool,
     /// Just before the first process ended, or at the end.
     pub(crate) memory: Memory,
@@ -156,7 +156,7 @@ impl Outcome {
     }
 }
 
-/// Where time went that was not computing, in cycles.
+/// Time that was not computing, by cause, in cycles.
 struct Causes {
     data: u64,
     translation: u64,
@@ -184,8 +184,8 @@ impl Causes {
     }
 }
 
-/// What free translation would save, in cycles, where a second clock says so. Where it costs
-/// nothing the two may differ by a little either way.
+/// Saving by free translation, in cycles, where a second clock says so. Where it costs nothing the
+/// two may differ by a little either way.
 fn recoverable(time: u64, free_time: u64, config: &MachineConfig) -> Option<u64> {
     let saved = time.saturating_sub(free_time) / u64::from(config.core.width);
     config.free_clock.then_some(saved)

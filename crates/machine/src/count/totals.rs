@@ -21,7 +21,7 @@ pub(crate) struct Totals {
     /// The same if translations took none.
     pub(crate) free_time: u64,
     pub(crate) stalls: Stalls,
-    /// Of the stalls in faults: filling pages with zeros.
+    /// Part of the stalls in faults that fills pages with zeros.
     pub(crate) zeroing: u64,
     pub(crate) tlb_lookups: u64,
     pub(crate) tlb_l1_misses: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// What was added since an earlier moment.
+    /// Difference to an earlier moment.
     pub(crate) fn since(&self, earlier: &Totals) -> Totals {
         self.zip(earlier, |now, then| now - then)
     }
@@ -91,7 +91,7 @@ impl Totals {
     }
 }
 
-/// What adds up on one core. Times are in slots.
+/// Sums of one core. Times are in slots.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CoreTotals {
     pub(crate) instructions: u64,
@@ -106,7 +106,7 @@ pub(crate) struct CoreTotals {
 }
 
 impl CoreTotals {
-    /// What was added since an earlier moment.
+    /// Difference to an earlier moment.
     pub(crate) fn since(&self, earlier: &CoreTotals) -> CoreTotals {
         self.zip(earlier, |now, then| now - then)
     }

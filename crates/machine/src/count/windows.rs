@@ -5,7 +5,7 @@ use pagelab_cpu::Stalls;
 use pagelab_events::WarmUp;
 use serde::{Deserialize, Serialize};
 
-/// Which parts of a stream are measured.
+/// Measured parts of a stream.
 ///
 /// A window is what lies between two places at which accesses were left out, or between one and an
 /// end of the stream. Its beginning may be there to warm the machine up; it is measured from then
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 /// is not measured. A stream that leaves nothing out, and warms nothing up, is measured whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
-    /// What of each window is not measured.
+    /// Part of each window that is not measured.
     pub(crate) warm_up: WarmUp,
-    /// How many units there will have been in all when measuring goes on; `None` while measuring.
+    /// Number of units there will have been in all when measuring goes on; `None` while measuring.
     pub(crate) resume_at: Option<WarmUp>,
-    /// Whether anything is not measured.
+    /// Anything is not measured.
     pub(crate) cut: bool,
-    /// How things stood when the window began to be measured.
+    /// Totals when the window began to be measured.
     pub(crate) begun: Totals,
     /// The same of what only the design counts.
     pub(crate) begun_own: OwnCounters,
@@ -37,8 +37,8 @@ pub(crate) struct Windows {
     pub(crate) walk_latency: Histogram,
     /// All of what comes before the first access, if nothing of it is measured.
     pub(crate) initialisation: Totals,
-    /// How things stood when the last window ended, with the instructions skipped by then; `None`
-    /// while measuring.
+    /// Totals when the last window ended, with the instructions skipped by then; `None` while
+    /// measuring.
     pub(crate) gap_begun: Option<(Totals, u64)>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Window {
     pub(crate) after: Gap,
 }
 
-/// What was not measured between a window and the next one. Times are in slots.
+/// The part not measured between a window and the next one. Times are in slots.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Gap {
     /// Left out, or simulated to warm the machine up.
@@ -80,7 +80,7 @@ pub(crate) struct Walks {
     pub(crate) cycles: u64,
 }
 
-/// What was measured.
+/// A measured part.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) totals: Totals,
@@ -89,6 +89,6 @@ pub(crate) struct Measured {
     pub(crate) walk_latency: Histogram,
     /// Each window by itself, unless the stream was measured whole.
     pub(crate) windows: Vec<Window>,
-    /// What came before the first access.
+    /// Totals before the first access.
     pub(crate) initialisation: Totals,
 }

@@ -5,7 +5,7 @@ use crate::run::drive::{Drive, Ran, run};
 
 pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<Ran, BuildError>;
 
-/// What is built around the conventional TLB and some page tables, as its folder says.
+/// A design around the conventional TLB and some page tables, as its folder says.
 #[derive(Debug)]
 pub(crate) struct Around {
     /// One line about it.

@@ -78,7 +78,7 @@ macro_rules! around {
         tlbs { $($skipped_tlbs:tt)* }
         around { $($name:ident: $keys:ident;)* }
     ) => {
-        /// What is built around the conventional TLB, with the page tables that it goes with.
+        /// Designs around the conventional TLB, with the page tables that they go with.
         const AROUND: &[(Named, &[(&str, Compiled)])] = &[
             $((
                 Named { name: stringify!($name), description: crate::mmu::$name::DESIGN.description },
@@ -269,14 +269,14 @@ impl Design {
         self.called.tables()
     }
 
-    /// Whether it is among those that are compared unless others are asked for: a page table, not in
-    /// a virtual machine, with the TLB that processors have.
+    /// True for designs that are compared unless others are asked for: a page table, not in a virtual machine, with
+    /// the TLB that processors have.
     pub fn is_usual(self) -> bool {
         self.usual
     }
 
-    /// Whether its translations depend on what caches hold: it then goes neither in pieces nor with
-    /// `caches.coherence` among several cores.
+    /// True if translations depend on what caches hold: such a design goes neither in pieces nor
+    /// with `caches.coherence` among several cores.
     pub fn looks_into_caches(self) -> bool {
         self.compiled.looks_into_caches
     }

@@ -5,7 +5,7 @@ pub(crate) struct Named {
     pub(crate) description: &'static str,
 }
 
-/// What a design is called, and which keys are its own.
+/// Name of a design, and the keys that are its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DesignName {
     pub(crate) page_table: Named,
@@ -13,7 +13,7 @@ pub(crate) struct DesignName {
     pub(crate) tlb: Named,
     /// The tables of a machine's keys that are the page table's.
     pub(crate) tables: &'static [&'static str],
-    /// Whether its TLB is the one that a page table has when none is named.
+    /// Its TLB is the one that a page table has when none is named.
     pub(crate) alone: bool,
 }
 

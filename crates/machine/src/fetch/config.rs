@@ -28,7 +28,7 @@ pub struct FetchCacheConfig {
     pub kib: u32,
     /// Associativity.
     pub ways: u32,
-    /// Which line of a set leaves for a new one.
+    /// Replacement policy of a set.
     #[serde(default, skip_serializing_if = "Replacement::is_lru")]
     pub replacement: Replacement,
 }

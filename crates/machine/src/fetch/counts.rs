@@ -1,6 +1,6 @@
 use crate::caches::served::PLACES;
 
-/// What the instruction side counts.
+/// Counts of the instruction side.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct FetchCounts {
     /// Look-ups of the first-level TLB: fetches from another page than the one before.

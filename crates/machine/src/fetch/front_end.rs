@@ -27,7 +27,7 @@ pub(crate) struct FrontEnd {
 
 const NONE: u64 = u64::MAX;
 
-/// Whether a line is at hand.
+/// Result of a look for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     AtHand,
@@ -35,7 +35,7 @@ pub(crate) enum Look {
     Missing,
 }
 
-/// What the instruction cache has of a line.
+/// State of a line in the instruction cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     Used,
@@ -122,7 +122,7 @@ impl FrontEnd {
         self.tlb.get(page.0).map(Pfn)
     }
 
-    /// Whether the page of a line is that of the fetch before.
+    /// True if the page of a line is that of the fetch before.
     pub(crate) fn has_page(&self, line: u64) -> bool {
         line >> LINES_SHIFT == self.page
     }

@@ -16,7 +16,7 @@ pub(crate) struct Fetch {
     pub(crate) programs: Vec<BlockLines>,
     pub(crate) next_lines: u32,
     pub(crate) counts: FetchCounts,
-    /// What was last fetched ahead, and from where.
+    /// Lines last fetched ahead, and the places that served them.
     pub(crate) ahead: Vec<(u32, Served)>,
     /// A line on its way through caches that are kept coherent.
     pub(crate) one: Chunk,

@@ -18,7 +18,7 @@ pub(crate) struct Block {
     pub(crate) first: u64,
     /// The site of its first instruction.
     pub(crate) site: u32,
-    /// Where the other lines begin in the list of those, and how many there are.
+    /// Begin and number of the other lines in the list of those.
     begin: u32,
     pub(crate) others: u32,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Block {
 /// That of no address.
 pub(crate) const NO_LINE: u64 = u64::MAX - 1;
 
-/// What stands for a block that was not defined.
+/// Stand-in for a block that was not defined.
 static UNKNOWN: Block = Block {
     first: 0,
     site: 0,

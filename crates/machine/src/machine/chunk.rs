@@ -12,8 +12,8 @@ use pagelab_translation::Walk;
 /// misses, few enough that the lists stay in its first-level cache.
 pub(crate) const CHUNK: usize = 256;
 
-/// How many accesses, at least one, have no more lines together than a second level may be asked for
-/// before it is told which of them it has missed. An access has up to 257.
+/// Number of accesses, at least one, that have no more lines together than a second level may be asked for before it
+/// is told which of them it has missed. An access has up to 257.
 pub(crate) fn within_lines(ops: &[Op]) -> usize {
     let mut lines = 0;
     let fit = ops.iter().take_while(|op| {
@@ -23,31 +23,30 @@ pub(crate) fn within_lines(ops: &[Op]) -> usize {
     fit.count().max(1)
 }
 
-/// What is known of a chunk of accesses after translation (all but `served`) and after the
-/// caches (`served`). Everything is in program order; a line's references are its walks' reads
-/// followed by itself.
+/// A chunk of accesses after translation (all but `served`) and after the caches (`served`).
+/// Everything is in program order; a line's references are its walks' reads followed by itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunk {
     /// Bits of [`request`] for each line of each access.
     pub(crate) requests: Buffer<u8>,
-    /// What the translation of each of these lines is known by while its walk is under way.
+    /// Name of each line's translation while its walk is under way.
     pub(crate) pages: Buffer<u32>,
     /// Physical lines, with `MODIFY`.
     pub(crate) references: Buffer<u32>,
-    /// Where each reference was served.
+    /// Place that served each reference.
     pub(crate) served: Buffer<Served>,
     /// The step of each walk read.
     pub(crate) steps: Buffer<u8>,
-    /// What the requests with `SLOW` went through.
+    /// TLB misses of the requests with `SLOW`.
     pub(crate) tlb_misses: Buffer<TlbMiss>,
     /// The walks of these that nothing waits for, with their fixed times in slots.
     pub(crate) ahead: Vec<Ahead>,
-    /// What is fetched by guess while walks are made.
+    /// Lines fetched by guess while walks are made.
     pub(crate) early: Vec<Early>,
     /// Modified lines that left the last level, with the place of the reference on whose account
     /// they did; where memory wants to know.
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
-    /// What the prefetchers fetch, in the order of the references that had them do it.
+    /// Lines that the prefetchers fetch, in the order of the references that had them do it.
     pub(crate) prefetches: Vec<Prefetch>,
     /// Lines that instructions' strides have fetched, each with the place of the reference before it.
     pub(crate) strided: Vec<(u32, u32)>,

@@ -59,14 +59,13 @@ impl Costs {
         })
     }
 
-    /// Of an operation's time in the kernel at large: filling pages with zeros.
+    /// Part of an operation's time in the kernel that fills pages with zeros.
     pub(crate) fn zeroing(&self, effects: &Effects) -> u64 {
         let large = effects.pages_zeroed_in_large;
         (effects.pages_zeroed - large) * self.zero_4k + large / PAGES_OF_2M * self.zero_2m
     }
 
-    /// Whether an operation has other cores drop translations, if there are such that may have
-    /// them.
+    /// True if an operation has other cores drop translations, where others may have them.
     pub(crate) fn shoots_down(&self, effects: &Effects) -> bool {
         effects.narrowed && self.shootdowns == Shootdowns::All
     }

@@ -10,7 +10,7 @@ pub(crate) struct GibCache {
 
 const GIBS: usize = 128;
 pub(crate) const GIB_SHIFT: u32 = 30;
-/// Where the address space is in the name of a 1 GiB region: addresses shifted by `GIB_SHIFT` have
+/// Shift of the address space in the name of a 1 GiB region: addresses shifted by `GIB_SHIFT` have
 /// 34 bits.
 const ASID_SHIFT: u32 = 40;
 /// No 1 GiB region is named so.

@@ -1,5 +1,4 @@
-//! What the timing needs to know about the lines of a chunk's accesses, and about what is fetched for
-//! them.
+//! Input of the timing: the lines of a chunk's accesses, and what is fetched for them.
 
 use crate::caches::served::Served;
 use crate::machine::payer::Payer;
@@ -10,7 +9,7 @@ pub(crate) const MOST_AHEAD: usize = 4;
 /// The most lines that are fetched by guess while a page is walked for.
 pub(crate) const MOST_EARLY: usize = 16;
 
-/// What the timing needs to know about one line of an access, as bits.
+/// Bits of one line of an access, for the timing.
 pub(crate) mod request {
     /// A store.
     pub(crate) const STORE: u8 = 1;
@@ -32,7 +31,7 @@ pub(crate) mod request {
     /// `SLOW`. So who looks for these finds it beside them, and nobody pays for it elsewhere.
     pub(crate) const DROPPED: u8 = PREFETCH | SLOW | STORE;
 
-    /// Whether there is nothing but an instruction.
+    /// True if there is nothing but an instruction.
     #[inline(always)]
     pub(crate) const fn is_dropped(bits: u8) -> bool {
         bits & DROPPED == DROPPED
@@ -46,17 +45,17 @@ pub(crate) struct TlbMiss {
     pub(crate) walk: u64,
     /// Reads of the walk.
     pub(crate) reads: u16,
-    /// Of those, the last ones, which nothing waits for.
+    /// Reads at the end of these, which nothing waits for.
     pub(crate) background: u16,
-    /// What has to do with translations in caches and buffers.
+    /// Part that has to do with translations in caches and buffers.
     pub(crate) cached: Cached,
-    /// How many of them, from the first on, are of metadata.
+    /// Number of them, from the first on, that are of metadata.
     pub(crate) metadata: u16,
-    /// Whether a walker worked (not when translation is free).
+    /// A walker worked (not when translation is free).
     pub(crate) walked: bool,
     /// log2 of the base pages of the page that it found.
     pub(crate) shift: u8,
-    /// Whether it ended in a fault, after which the access is tried again.
+    /// It ended in a fault, after which the access is tried again.
     pub(crate) faulted: bool,
     /// Time in the fault without migrations, in slots.
     pub(crate) fault: u64,
@@ -66,18 +65,18 @@ pub(crate) struct TlbMiss {
     pub(crate) payer: Payer,
 }
 
-/// What a walk has to do with translations in caches.
+/// Part of a walk that has to do with translations in caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cached {
-    /// Whether a cache had the translation, so that there is only the walk behind it.
+    /// A cache had the translation, so that there is only the walk behind it.
     pub(crate) found: bool,
     /// log2 of the base pages whose translations a cache has when the walk has ended; 0 for none.
     pub(crate) shift: u8,
-    /// Of the TLB miss's reads, the last ones: those of walks that begin when the translation is
-    /// there and that nothing waits for; and how many of [`crate::machine::chunk::Chunk::ahead`] these are.
+    /// Last of the TLB miss's reads: those of walks that begin when the translation is there and
+    /// that nothing waits for; and how many of [`crate::machine::chunk::Chunk::ahead`] these are.
     pub(crate) behind: u16,
     pub(crate) ahead: u8,
-    /// How many of [`crate::machine::chunk::Chunk::early`] are fetched while it is walked.
+    /// Number of [`crate::machine::chunk::Chunk::early`] that are fetched while it is walked.
     pub(crate) early: u8,
 }
 
@@ -87,7 +86,7 @@ pub(crate) struct Cached {
 pub(crate) struct Early {
     pub(crate) line: u32,
     pub(crate) served: Served,
-    /// How long after the second-level TLB has answered, in slots.
+    /// Time after the second-level TLB's answer, in slots.
     pub(crate) after: u32,
 }
 
@@ -98,6 +97,6 @@ pub(crate) struct Prefetch {
     pub(crate) place: u32,
     pub(crate) line: u32,
     pub(crate) served: Served,
-    /// Whether an instruction's strides had it fetched, and not what the first level missed.
+    /// An instruction's strides had it fetched, and not what the first level missed.
     pub(crate) by_stride: bool,
 }

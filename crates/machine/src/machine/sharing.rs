@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 /// A thread: its process and its number there.
 type Thread = (u32, u32);
 
-/// Whose turn it is on a core, and whose it was.
+/// Threads whose turn it is on a core, and whose it was.
 ///
 /// A stream says how many accesses of its thread back the loads are that an access waits for; a clock
 /// counts the accesses of its core, whoever makes them. The two are the same but just after a turn's
@@ -52,13 +52,13 @@ impl Sharing {
         running.map(|thread| thread.1)
     }
 
-    /// Whether what accesses from `at` on wait for may be further back on the core than in their thread.
+    /// True if accesses from `at` on may wait for loads that are further back on the core than in their thread.
     #[inline]
     pub(crate) fn mixes(&self, at: u64) -> bool {
         self.since > 0 && at - self.since < REACH
     }
 
-    /// How far back the loads are on the core that its access `at` waits for.
+    /// Distances on the core of the loads that its access `at` waits for.
     pub(crate) fn on_core(&self, at: u64, dep: u32) -> u32 {
         dependence::of_two(
             self.back(at, dependence::near(dep)),
@@ -74,7 +74,7 @@ impl Sharing {
         }
     }
 
-    /// How far back an access is on the core that is so far back in the thread; 0 for one that has ended.
+    /// Distance on the core of an access that is so far back in the thread; 0 for one that has ended.
     fn back(&self, at: u64, distance: u32) -> u32 {
         let Some(mut left) = u64::from(distance).checked_sub(at - self.since) else {
             return distance;

@@ -17,10 +17,10 @@ pub(crate) struct Turns<'a> {
     access: usize,
     control: usize,
     thread: u32,
-    /// What was taken of each thread and not given out.
+    /// Accesses of each thread that were taken and not given out.
     queues: Vec<Queue>,
     queued: usize,
-    /// Why the source ended, to be said after what came before.
+    /// Error of the source, to be said after what came before.
     failed: Option<SourceError>,
 }
 
@@ -271,7 +271,7 @@ mod tests {
         events
     }
 
-    /// What each thread does, with all control events of its process.
+    /// Events of each thread, with all control events of its process.
     fn by_thread(events: &[(u32, u32, Event)]) -> HashMap<(u32, u32), Vec<Event>> {
         let mut found = HashMap::new();
         for process in 0..2 {

@@ -20,7 +20,7 @@ pub(crate) struct MainMemory {
     nodes: Vec<Node>,
     /// Lines on their way to the last level, where more than one core shares it.
     in_flight: Option<InFlight>,
-    /// Whether lines written back take bandwidth.
+    /// Lines written back take bandwidth.
     write_backs: bool,
 }
 
@@ -30,7 +30,7 @@ struct Node {
     end: u32,
     /// From the core to its data and back, in slots, when it is idle.
     latency: u64,
-    /// What the sixteenths of its reads take instead.
+    /// Times of the sixteenths of its reads, in place of one latency.
     spread: Option<Spread>,
     dram: Dram,
     rows: Option<Rows>,
@@ -152,7 +152,7 @@ impl MainMemory {
         latency
     }
 
-    /// Whether lines written back take bandwidth.
+    /// True if lines written back take bandwidth.
     pub(crate) fn takes_write_backs(&self) -> bool {
         self.write_backs
     }
@@ -163,8 +163,8 @@ impl MainMemory {
         self.nodes[number].dram.occupy(now);
     }
 
-    /// How long the last level takes for a line that it has at `now` in the order of the program:
-    /// `usual`, or until the line arrives that another core asked for.
+    /// Time of the last level for a line that it has at `now` in the order of the program: `usual`,
+    /// or until the line arrives that another core asked for.
     ///
     /// Another core's clock may be ahead: a line that was asked for later than `now` is there.
     #[inline]
@@ -174,7 +174,7 @@ impl MainMemory {
         arrives.map_or(usual, |arrives| usual.max(arrives - now))
     }
 
-    /// How long the read of a line takes in a stretch of a program when nothing else is read.
+    /// Time of a read in a stretch of a program when nothing else is read.
     #[inline]
     pub(crate) fn latency(&self, (line, stretch): (u32, u32)) -> u64 {
         self.nodes[self.node(line)].latency(line, stretch)
@@ -199,7 +199,7 @@ impl MainMemory {
         self.each(|node| node.dram.queued_ticks())
     }
 
-    /// What the banks did that may be busy, of all nodes.
+    /// Counts of the banks that may be busy, of all nodes.
     pub(crate) fn banks(&self) -> BankCounts {
         let rows = self.nodes.iter().filter_map(|node| node.rows.as_ref());
         rows.map(Rows::counts)

@@ -121,7 +121,7 @@ impl Rows {
         }
     }
 
-    /// What the banks did, where they may be busy.
+    /// Counts of the banks, where they may be busy.
     pub(crate) fn counts(&self) -> BankCounts {
         match &self.state {
             State::Open { .. } => BankCounts::default(),

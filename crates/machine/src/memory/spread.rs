@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use pagelab_memory::SIXTEENTHS;
 
-/// What the sixteenths of the reads take, in slots, from the core to the data and back.
+/// Times of the sixteenths of the reads, in slots, from the core to the data and back.
 ///
 /// A core retires in order, so that a read which takes long holds up what came after it and was
 /// sooner: with latencies that differ, as many reads under way take longer than with the mean of
@@ -41,8 +41,8 @@ impl Spread {
         shape.iter().sum::<f64>() / SIXTEENTHS as f64
     }
 
-    /// How long a line takes to read in a stretch of a program: one of the sixteen by chance, and
-    /// the same whenever that is asked.
+    /// Time to read a line in a stretch of a program: one of the sixteen by chance, and the same
+    /// whenever that is asked.
     #[inline]
     pub(crate) fn of(&self, line: u32, stretch: u32) -> u64 {
         let hash = mixed(line ^ stretch.wrapping_mul(0x9e37_79b9));

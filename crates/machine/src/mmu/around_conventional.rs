@@ -16,7 +16,7 @@ use std::borrow::Cow;
 pub trait AroundConventional: Sized {
     type Table: PageTable;
 
-    /// What it is around.
+    /// The conventional design that it is around.
     fn walked(&self) -> &Conventional<Self::Table, ConventionalTlb>;
 
     fn walked_mut(&mut self) -> &mut Conventional<Self::Table, ConventionalTlb>;

@@ -22,17 +22,17 @@ pub(crate) trait ConfiguredTable: PageTable + Sized + Clone + Send {
 
 /// A TLB that a configuration describes.
 pub(crate) trait ConfiguredTlb: Tlb + Sized {
-    /// What it makes of a page table.
+    /// Page table made from the one that is given.
     type Table<P: ConfiguredTable>: ConfiguredTable;
 
-    /// How the operating system of a machine with this TLB places pages.
+    /// Placement of pages by the operating system of a machine with this TLB.
     fn placement(_: &MachineConfig) -> Placement {
         Placement::Buddy
     }
 
     fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
 
-    /// Whether translations can be prefetched for it.
+    /// True if translations can be prefetched for it.
     fn prefetches(_: &MachineConfig) -> bool {
         false
     }
@@ -40,7 +40,7 @@ pub(crate) trait ConfiguredTlb: Tlb + Sized {
 
 /// A design that a configuration describes.
 pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
-    /// How the operating system of a machine with this design places pages.
+    /// Placement of pages by the operating system of a machine with this design.
     fn placement(config: &MachineConfig) -> Placement;
 
     /// The machine that it makes of one; why not, if it does not go with that.

@@ -13,7 +13,7 @@ pub struct Request {
     pub page: Page,
     /// The line within its 4 KiB; 0 for a design that does not look into caches.
     pub line: u32,
-    /// Whether the access is a store.
+    /// The access is a store.
     pub store: bool,
     /// The instruction: a site of the source's code, or [`pagelab_events::NO_SITE`].
     pub instruction: u32,
@@ -27,8 +27,8 @@ pub struct Request {
 pub struct Hit {
     /// Its frame.
     pub pfn: Pfn,
-    /// Whether the second-level cache had the translation, or a buffer of what was prefetched, and
-    /// not the second-level TLB.
+    /// The second-level cache had the translation, or a buffer of prefetched ones, and not the
+    /// second-level TLB.
     pub cached: bool,
 }
 
@@ -48,13 +48,13 @@ pub trait Mmu {
     /// The page table. The operating system maps pages in it.
     type Table: PageTable;
 
-    /// Whether every translation is free: the machine then asks the page table alone.
+    /// Every translation is free: the machine then asks the page table alone.
     const FREE: bool = false;
 
-    /// Whether it looks into caches. Accesses then go through the machine one at a time, so that a
-    /// design finds the caches as the access before has left them, and makes the reads of its
-    /// walks itself, by [`Port::read_all`]. Else the caches run after it, chunk by chunk, and what
-    /// it does with the port means nothing.
+    /// The design looks into caches. Accesses then go through the machine one at a time, so that a
+    /// design finds the caches as the access before has left them, and makes the reads of its walks
+    /// itself, by [`Port::read_all`]. Else the caches run after it, chunk by chunk, and what it
+    /// does with the port means nothing.
     const LOOKS_INTO_CACHES: bool = false;
 
     /// The page table.

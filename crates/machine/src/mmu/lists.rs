@@ -31,7 +31,7 @@ impl Lru {
         self.set(key).iter().any(|entry| entry.0 == key)
     }
 
-    /// Whether it was there, and a modified key that left for it.
+    /// True if it was there, and a modified key that left for it.
     pub(super) fn reference(&mut self, key: u32, modifies: bool) -> (bool, Option<u32>) {
         let ways = self.ways;
         let set = self.set(key);
@@ -73,7 +73,7 @@ impl Caches {
         }
     }
 
-    /// What the second level and those behind it do with a reference.
+    /// Place behind the first level that serves a reference.
     pub(super) fn reference_behind(&mut self, line: u32) -> Served {
         let (hit, gone) = self.l2.reference(line, false);
         let served = if hit {

@@ -1,4 +1,4 @@
-//! What a design is: how the accesses of a core find their frames.
+//! Designs: how the accesses of a core find their frames.
 //!
 //! [`Mmu`] is the seam between a design and the machine. [`Conventional`] composes TLBs and a page
 //! table, whose walks the machine takes through the caches afterwards, hundreds of accesses at a

@@ -9,12 +9,12 @@ use pagelab_memory::{CacheAccess, MODIFY, Outcome};
 use pagelab_translation::{Page, Walk};
 use std::iter::once;
 
-/// What the machine keeps for a design that looks into caches.
+/// State of the machine for a design that looks into caches.
 #[derive(Debug)]
 pub struct Looks {
     /// A reference at a time on its way through the caches.
     one: Chunk,
-    /// Of each core: references of data and walks that its second-level cache did not have.
+    /// For each core: references of data and walks that its second-level cache did not have.
     l2_misses: Vec<u64>,
 }
 
@@ -29,16 +29,16 @@ pub struct Port<'a> {
     pub(crate) looks: &'a mut Looks,
 }
 
-/// What the reads of a walk came to.
+/// Outcome of a walk's reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Reads {
-    /// Whether memory served one that the walk waited for.
+    /// Memory served one that the walk waited for.
     pub memory: bool,
     /// The line of the last one that it waited for, if it read anything.
     pub last: Option<u32>,
 }
 
-/// What became of one reference.
+/// Outcome of one reference.
 struct Taken(Option<CacheAccess>);
 
 impl Outcome for Taken {
@@ -144,7 +144,7 @@ impl Port<'_> {
         self.chunk.served.as_slice().len()
     }
 
-    /// What served those from a number on.
+    /// Places that served the reads from a number on.
     pub(crate) fn served_since(&self, first: usize) -> &[Served] {
         &self.chunk.served.as_slice()[first..]
     }
@@ -170,13 +170,13 @@ impl Port<'_> {
         }
     }
 
-    /// Whether the core's second-level cache has a line, which nothing notices.
+    /// True if the core's second-level cache has a line. The look changes nothing there.
     pub fn holds(&self, line: u32) -> bool {
         self.caches[self.core].l2.modified(line).is_some()
     }
 
-    /// How many reads of the first-level cache a walk waits for, one after the other, if that has
-    /// them all.
+    /// Number of reads of the first-level cache that a walk waits for, one after the other, if that
+    /// has them all.
     pub fn first_level_reads(&self, walk: &Walk) -> Option<u32> {
         let caches = &self.caches[self.core];
         let waited = walk.reads().len() - usize::from(walk.background());
@@ -188,7 +188,7 @@ impl Port<'_> {
         all.then_some(steps)
     }
 
-    /// Whether it has a line; if so, that was a hit.
+    /// True if it has a line, which is then a hit.
     pub fn look(&mut self, line: u32) -> bool {
         let holds = self.holds(line);
         if holds {

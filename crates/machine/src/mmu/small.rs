@@ -1,4 +1,4 @@
-//! What the tests of designs around the TLB drive them with, beside lists.
+//! Small machines and streams that drive the tests of designs around the TLB, beside lists.
 
 use crate::config::MachineConfig;
 use pagelab_translation::TlbArrayConfig;

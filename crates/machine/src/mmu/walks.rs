@@ -5,10 +5,10 @@ use pagelab_translation::Walk;
 pub struct Walks {
     /// The one that the access waits for.
     pub asked: Walk,
-    /// Those that begin when the translation is there, and that nothing waits for, one after the
+    /// Walks that begin when the translation is there, and that nothing waits for, one after the
     /// other.
     pub behind: Walk,
-    /// Which they are.
+    /// List of these walks.
     pub ahead: Vec<Ahead>,
 }
 
@@ -18,7 +18,7 @@ pub struct Ahead {
     /// The page that is ready when it ends, if it is prefetched and there, and log2 of the base
     /// pages around it that are.
     pub page: Option<(u32, u8)>,
-    /// How many of the reads are its own.
+    /// Number of reads that are its own.
     pub reads: u16,
     /// Its fixed time, in cycles.
     pub walk: u32,

@@ -15,7 +15,7 @@ use pagelab_events::{Batch, Source};
 use pagelab_os::Os;
 use std::ops::ControlFlow;
 
-/// What runs: a source whose threads go round the cores, or a source for each core, or a stream in
+/// Sources of a run: one whose threads go round the cores, one for each core, or a stream in
 /// pieces, together or apart.
 pub(crate) enum Sources<'a, 'b> {
     Pieces(Pieces<'a>),
@@ -24,7 +24,7 @@ pub(crate) enum Sources<'a, 'b> {
     PerCore(&'a mut [&'b mut dyn Source]),
 }
 
-/// What is done of a stream in pieces that several processes have.
+/// Part of the work on a stream in pieces that several processes share.
 pub(crate) enum Apart<'a> {
     /// Nothing, but that refuses what cannot be done.
     Check,
@@ -34,7 +34,7 @@ pub(crate) enum Apart<'a> {
     Join(&'a Plan, Vec<Option<Ended>>),
 }
 
-/// What came of it.
+/// Outcome of a run.
 pub(crate) enum Ran {
     Whole(Box<RunResult>),
     Piece(Option<Box<Ended>>),
@@ -50,7 +50,7 @@ impl Ran {
         }
     }
 
-    /// What came of a piece, if that is what was asked for.
+    /// Outcome of a piece, if that is what was asked for.
     pub(crate) fn piece(self) -> Option<Box<Ended>> {
         match self {
             Ran::Piece(ended) => ended,
@@ -59,7 +59,7 @@ impl Ran {
     }
 }
 
-/// What a run needs besides the machine.
+/// Inputs of a run besides the machine.
 pub(crate) struct Drive<'a, 'b> {
     pub(crate) design: DesignName,
     pub(crate) sources: Sources<'a, 'b>,

@@ -1,7 +1,7 @@
 use crate::error::RunError;
 use serde::{Deserialize, Serialize};
 
-/// Why a run ended before its source did.
+/// Reason for which a run ended before its source did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stopped {
     pub(crate) why: String,
@@ -16,7 +16,7 @@ impl Stopped {
         }
     }
 
-    /// What nothing but a defect of this program leads to.
+    /// A defect of this program, the only thing that leads here.
     pub(crate) fn inexact(piece: u64) -> Self {
         Stopped {
             why: format!(
@@ -27,7 +27,7 @@ impl Stopped {
         }
     }
 
-    /// What a program of several ended with.
+    /// The same, of a program of several.
     pub(crate) fn of_program(self, program: usize) -> Self {
         Stopped {
             why: format!("program {program}: {}", self.why),

@@ -2,15 +2,15 @@ use pagelab_cpu::{Computed, Core, Pieces, Waits};
 use pagelab_events::{Mispredicted, Op, dependence};
 use pagelab_instructions::Serial;
 
-/// What a core does between the accesses of a chunk.
+/// Work of a core between the accesses of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accesses<'a> {
     /// Instructions before each access, and how far back the loads are that made its address.
     pub(crate) gap: &'a [u32],
     pub(crate) dep: &'a [u32],
-    /// How many instructions the core holds with each, where that differs; else empty.
+    /// Number of instructions that the core holds with each, where that differs; else empty.
     pub(crate) look_ahead: &'a [u32],
-    /// What is computed up to each.
+    /// Code executed up to each.
     pub(crate) executed: Executed<'a>,
     /// Their addresses and what they do.
     pub(crate) addr: &'a [u64],
@@ -19,12 +19,12 @@ pub(crate) struct Accesses<'a> {
     pub(crate) mispredicted: &'a [(u32, Mispredicted)],
 }
 
-/// What is computed up to each of some accesses; empty where nothing is known of it.
+/// Code executed up to each of some accesses; empty where nothing is known of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Executed<'a> {
     /// Slots of arithmetic between each of its loads and its address.
     pub(crate) slots: &'a [[u16; 2]],
-    /// Of each whether its instruction is one that others of its kind wait for; empty where these take nothing.
+    /// For each access: kind of an instruction for which others of its kind wait. Empty where these take nothing.
     pub(crate) serial: &'a [Option<Serial>],
     /// The pieces of code that are executed since the access before it, by their numbers, and where those of
     /// each access end; empty where registers are not followed.
@@ -50,8 +50,8 @@ impl<'a> FromCode<'a> {
         }
     }
 
-    /// What the next access waits for besides what its dependence names. How far the core looks ahead is
-    /// told to it.
+    /// Loads and computations that the next access waits for besides what its dependence names. How far the core
+    /// looks ahead is told to it.
     #[inline(always)]
     pub(super) fn next(&mut self, core: &mut Core) -> ([u16; 2], Computed) {
         let Accesses {
@@ -89,13 +89,13 @@ impl<'a> FromCode<'a> {
     }
 }
 
-/// How far back the loads are that a dependence names.
+/// Distances of the loads that a dependence names.
 #[inline(always)]
 pub(super) fn loads(dep: u32) -> [u32; 2] {
     [dependence::near(dep), dependence::far(dep)]
 }
 
-/// What an access waits for, by its dependence and by what its code computes.
+/// Loads that an access waits for, by its dependence and by what its code computes.
 #[inline(always)]
 pub(super) fn waits(dep: u32, (arithmetic, computed): ([u16; 2], Computed)) -> Waits {
     Waits {

@@ -1,4 +1,4 @@
-//! What arithmetic takes between loads and the addresses that are computed from them, and between registers.
+//! Time of arithmetic between loads and the addresses that are computed from them, and between registers.
 //!
 //! Where a source has code, each pair of instructions has the one from their bytes, and each piece of code
 //! between two accesses the other.
@@ -30,7 +30,7 @@ pub(crate) struct Computing {
     times: Times,
     /// With each access of the last chunk, slots after each of its loads.
     slots: Vec<[u16; 2]>,
-    /// Of each whether its instruction is one that others of its kind wait for; empty where these take nothing.
+    /// For each access: kind of an instruction for which others of its kind wait. Empty where these take nothing.
     serial: Vec<Option<Serial>>,
     counts_serial: bool,
     /// The pieces of code that are executed up to each, and where those of each end.
@@ -43,7 +43,7 @@ pub(crate) struct Computing {
 /// The sites of a core's last accesses.
 #[derive(Clone, Debug)]
 struct Recent {
-    /// Whether pieces of code are wanted.
+    /// Decides whether pieces of code are wanted.
     sampled: Sampled,
     /// The block that was entered last, where code was executed since the last access.
     entered: Option<u32>,
@@ -53,7 +53,7 @@ struct Recent {
     at: usize,
 }
 
-/// How far a thread has got: the site of its last access, and the block that it has entered since, if it has.
+/// Place of a thread: the site of its last access, and the block that it has entered since, if it has.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     thread: u32,
@@ -214,7 +214,7 @@ impl Computing {
         }
     }
 
-    /// What is computed up to each access of the last chunk; nothing if the source has no code.
+    /// Code executed up to each access of the last chunk; nothing if the source has no code.
     pub(crate) fn executed(&self) -> Executed<'_> {
         let Some(code) = self.programs.get(self.program) else {
             return Executed::default();
@@ -230,7 +230,7 @@ impl Computing {
 }
 
 impl Recent {
-    /// Whether so many blocks are followed, up to so many accesses.
+    /// True if so many blocks are followed, up to so many accesses.
     fn follows(&self, blocks: usize, accesses: usize) -> bool {
         self.sampled.follows() || self.entered.is_some() || blocks > MOST_BLOCKS * accesses
     }
@@ -344,8 +344,7 @@ impl Code {
         }
     }
 
-    /// What is executed of a block before the next one, behind an access or, if it was left without one,
-    /// from its beginning.
+    /// Adds the pieces from an access to the end of its block or, if that was left without one, from its beginning.
     #[inline(always)]
     fn leave(&self, block: Option<u32>, last: u32, pieces: &mut Vec<u32>) {
         if let Some(block) = block {
@@ -363,7 +362,7 @@ impl Code {
         }
     }
 
-    /// What is executed up to an access, from the beginning of its block or from behind the access before it.
+    /// Adds the pieces up to an access, from the beginning of its block or from behind the access before it.
     #[inline(always)]
     fn reach(&self, access: u32, block: Option<u32>, last: u32, pieces: &mut Vec<u32>) {
         let Some(site) = self.sites.get(access as usize) else {

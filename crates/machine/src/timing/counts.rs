@@ -2,7 +2,7 @@ use crate::caches::served::PLACES;
 use crate::count::by_code::Tallies;
 use crate::count::histogram::Histogram;
 
-/// What the timing counts.
+/// Counts of the timing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// Data references by where they were served.
@@ -13,7 +13,7 @@ pub(crate) struct Counts {
     pub(crate) early_served: [u64; PLACES],
     /// Walk references by where they were served.
     pub(crate) walk_served: [u64; PLACES],
-    /// Those of them that read metadata.
+    /// The same, of reads of metadata.
     pub(crate) metadata_served: [u64; PLACES],
     /// Latency of each walk in cycles, from a walker's start to its end.
     pub(crate) walk_latency: Histogram,
@@ -23,6 +23,6 @@ pub(crate) struct Counts {
     pub(crate) late_translations: u64,
     /// Lines that were fetched by a right guess and were still under way when the translation came.
     pub(crate) late_lines: u64,
-    /// What the instructions came to, where that is counted.
+    /// Tallies of the instructions, where that is counted.
     pub(crate) by_code: Option<Box<Tallies>>,
 }

@@ -14,10 +14,10 @@ pub(crate) struct Fetched {
     pub(crate) line: u32,
     /// The first level, too, where only the translation was missing.
     pub(crate) served: Served,
-    /// Whether the first level has it since it was fetched ahead.
+    /// The first level has it since it was fetched ahead.
     pub(crate) ahead: bool,
-    /// What its translation is known by while a walk for it is under way, and whether the
-    /// second-level TLB was asked.
+    /// Name of its translation while a walk for it is under way, and whether the second-level TLB
+    /// was asked.
     pub(crate) page: u32,
     pub(crate) second_tlb: bool,
     /// Instructions between the line's first and the access after them.

@@ -37,7 +37,7 @@ impl FreeClocks {
         })
     }
 
-    /// What a core's references go through, and what it has put aside.
+    /// Paths of a core's references, and what it has put aside.
     fn of(&mut self, core: usize) -> (Paths<'_>, &mut Pending) {
         let (clock, pending) = &mut self.cores[core];
         let paths = Paths {

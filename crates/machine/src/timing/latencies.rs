@@ -19,8 +19,8 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
-    /// How long a reference takes that goes out at `now`. Of memory's latencies the line and the stretch
-    /// of the program have one.
+    /// Time of a reference that goes out at `now`. Of memory's latencies the line and the stretch of the program have
+    /// one.
     #[inline(always)]
     pub(super) fn of(
         &self,
@@ -40,7 +40,7 @@ impl Latencies {
         }
     }
 
-    /// How long a reference takes when memory is idle.
+    /// Time of a reference when memory is idle.
     #[inline(always)]
     pub(super) fn idle(
         &self,
@@ -56,7 +56,7 @@ impl Latencies {
         }
     }
 
-    /// What memory's latency, which contains the caches', is where these are not waited for.
+    /// Memory's latency where the caches, which it contains, are not waited for.
     #[inline(always)]
     fn past_caches(&self, memory: u64) -> u64 {
         memory.saturating_sub(self.served[Served::Llc as usize])

@@ -1,4 +1,4 @@
-//! How far cores look ahead whose integer registers may run out before the reorder buffer is full.
+//! Look-ahead of cores whose integer registers may run out before the reorder buffer is full.
 //!
 //! Where a source has code, what each instruction takes is known from its bytes.
 
@@ -22,7 +22,7 @@ struct Ahead {
     last: u32,
 }
 
-/// What a program's instructions take, by site.
+/// Registers that a program's instructions take, by site.
 #[derive(Clone, Debug, Default)]
 struct Code {
     sites: Vec<Site>,
@@ -97,7 +97,7 @@ impl Code {
         }));
     }
 
-    /// What the instructions of a gap and the access after it take.
+    /// Registers that the instructions of a gap and the access after it take.
     ///
     /// The gap's last instructions are those before the access in its block, and its first those behind the
     /// access before. What lies between is blocks without an access: they take as much as the rest.
@@ -130,7 +130,7 @@ impl Code {
         (u64::from(taken) * all / u64::from(known)).min(u32::MAX.into()) as u32
     }
 
-    /// What the instructions take up to one; nothing before the first.
+    /// Registers that the instructions up to one take; none before the first.
     #[inline(always)]
     fn up_to(&self, site: u32) -> u32 {
         self.sites.get(site as usize).map_or(0, |site| site.taken)

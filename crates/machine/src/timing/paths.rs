@@ -14,7 +14,7 @@ use pagelab_memory::MODIFY;
 /// clock without translation then has the same latencies, and a program that reads a line again others.
 const STRETCH: usize = 4096;
 
-/// What the references of a core go through.
+/// Resources that the references of a core go through.
 pub(crate) struct Paths<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) memory: &'a mut MainMemory,
@@ -184,8 +184,8 @@ impl Paths<'_> {
         }
     }
 
-    /// What is fetched comes while others drop the line. A line that the core holds already is
-    /// asked for a second time, to be its own, and not before it has come.
+    /// A fetch while others drop the line. A line that the core holds already is asked for a second
+    /// time, to be its own, and not before it has come.
     #[inline(never)]
     pub(super) fn invalidating(&mut self, task: &Task, translated: u64, start: u64) -> (u64, u64) {
         let invalidate = self.latencies.invalidate;
@@ -232,7 +232,7 @@ impl Paths<'_> {
         comes
     }
 
-    /// How long a reference takes that goes out at `now`.
+    /// Time of a reference that goes out at `now`.
     #[inline(always)]
     fn takes(&mut self, served: Served, line: u32, now: u64) -> u64 {
         let read = (line, self.stretch());
@@ -340,7 +340,7 @@ impl Paths<'_> {
         }
     }
 
-    /// How long the steps of a walk take when memory is idle.
+    /// Time of a walk's steps when memory is idle.
     pub(super) fn idle(&self, reads: &[Read]) -> u64 {
         let (mut length, mut step, mut longest) = (0, 0, 0);
         for read in reads {

@@ -18,14 +18,14 @@ use pagelab_memory::MAX_PREFETCHES;
 pub(crate) struct Pending {
     /// By the access's number modulo the length, a power of two that no reorder buffer exceeds.
     records: Box<[Record]>,
-    /// What few of them have, at the same places.
+    /// Walks, which few entries have, at the same places.
     walks: Box<[(Walk, [Read; READS])]>,
     prefetches: Box<[[Prefetch; MAX_PREFETCHES]]>,
     ahead: Box<[[Ahead; MOST_AHEAD]]>,
     early: Box<[[Early; MOST_EARLY]]>,
     /// The reads of a walk that is not put aside.
     long: Vec<Read>,
-    /// Those whose start is known.
+    /// Entries whose start is known.
     ready: Ready,
     /// The oldest access that has not ended, and the one after the last.
     first: usize,
@@ -46,16 +46,16 @@ struct Record {
     walks: bool,
     prefetches: u8,
     early: u8,
-    /// What it waits for.
+    /// Loads that it waits for.
     waits: Waits,
-    /// How many accesses later those are that wait for this one, the first and the last, and the
-    /// next that waits for the same; 0 for none.
+    /// Distances of the accesses that wait for this one, the first and the last, and of the next
+    /// that waits for the same; 0 for none.
     first_waiter: u32,
     last_waiter: u32,
     next_waiter: u32,
 }
 
-/// What is fetched on an access's account.
+/// Lines fetched on an access's account.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Besides<'a> {
     pub(super) prefetches: &'a [Prefetch],
@@ -133,7 +133,7 @@ impl Pending {
         store: bool,
     ) -> (RobEntry, bool) {
         while !self.is_empty() {
-            // What has to end before this one can be dispatched.
+            // The oldest entry has to end before this one can be dispatched.
             let oldest = self.record(self.first).entry.number;
             if paths.core.knows_dispatch(gap, store, oldest) {
                 break;
@@ -169,7 +169,7 @@ impl Pending {
         }
         let entry = paths.core.dispatch(gap, waits, store);
         let mut entry = paths.core.started(entry, waits);
-        // What is put aside finds out when it starts.
+        // An entry that is put aside finds out when it starts.
         if self.is_empty() && entry.start > paths.core.dispatched() {
             let access = paths.core.dispatched_accesses() - 1;
             entry.start = paths.core.start_again(access, entry.number, entry.start);
@@ -225,7 +225,7 @@ impl Pending {
         dispatched
     }
 
-    /// Where the reads of a walk go that no access waits for.
+    /// Room for the reads of a walk that no access waits for.
     pub(super) fn long_reads(&mut self) -> &mut Vec<Read> {
         &mut self.long
     }
@@ -237,7 +237,7 @@ impl Pending {
         }
     }
 
-    /// Where the reads of a walk go that the access does that was dispatched last.
+    /// Room for the reads of the walk of the access that was dispatched last.
     #[inline(always)]
     pub(super) fn room_for_reads(&mut self, paths: &Paths, count: usize) -> &mut [Read] {
         if count <= READS {
@@ -249,7 +249,7 @@ impl Pending {
         &mut self.long[..count]
     }
 
-    /// What went there.
+    /// Reads that went there.
     #[inline(always)]
     pub(super) fn reads(&self, paths: &Paths, walk: &Walk) -> &[Read] {
         let count = usize::from(walk.reads);

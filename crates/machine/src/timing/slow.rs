@@ -33,7 +33,7 @@ pub(super) struct Of {
     pub(super) waits: Waits,
 }
 
-/// What a chunk has for some of its accesses only, from the next of them on.
+/// Parts of a chunk that only some of its accesses have, from the next of them on.
 pub(super) struct Slow<'a> {
     pub(super) tlb_misses: &'a [TlbMiss],
     pub(super) steps: &'a [u8],
@@ -78,7 +78,7 @@ impl<'a> Slow<'a> {
         let mut walk = None;
         if bits & request::SLOW != 0 {
             let faulting = self.tlb_misses.iter().take_while(|of| of.faulted).count();
-            // What the faulting walks read comes first.
+            // Reads of the faulting walks come first.
             faults = &self.tlb_misses[..faulting];
             walk = self.tlb_misses.get(faulting);
             self.tlb_misses = self.tlb_misses.get(faulting + 1..).unwrap_or_default();
@@ -190,7 +190,7 @@ impl<'a> Slow<'a> {
             early = own.as_slice();
         }
         if !straddles && !alone {
-            // What starts when it is dispatched comes before everything that follows.
+            // An access that starts when it is dispatched comes before everything that follows.
             let at_once = entry.start == paths.core.dispatched();
             let contends = walk.is_some()
                 || served != Served::L1

@@ -16,11 +16,11 @@ pub(crate) struct Walk {
     pub(super) fixed: u64,
     pub(super) payer: Payer,
     pub(super) reads: u16,
-    /// Of those, the last ones, which nothing waits for.
+    /// Reads at the end of these, which nothing waits for.
     pub(super) background: u16,
     /// log2 of the base pages of what it finds.
     pub(super) shift: u8,
-    /// What has to do with translations in caches and buffers.
+    /// Part that has to do with translations in caches and buffers.
     pub(super) cached: Cached,
 }
 

@@ -8,13 +8,13 @@ use decisions::{Made, Sizes, decide};
 use event_driven::{Access, Instruction, Parameters, Twin};
 use proptest::prelude::*;
 
-/// What a stream is made of. Shares are in percent.
+/// Recipe of a stream. Shares are in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kind {
     pub(crate) pages: u64,
     /// Accesses that wait for one of the last few.
     pub(crate) dependent: u64,
-    /// Of those, accesses to addresses that are computed.
+    /// Accesses among those to addresses that are computed.
     pub(crate) computed: u64,
     pub(crate) stores: u64,
     /// Accesses after a mispredicted branch.
@@ -192,7 +192,7 @@ fn machines() -> impl Strategy<Value = Parameters> {
         )
 }
 
-/// What memory takes, from not much more than the last level to six times as long as usual.
+/// Latencies of memory, from not much more than the last level to six times as long as usual.
 fn latencies() -> impl Strategy<Value = [f64; 16]> {
     proptest::array::uniform16(200u32..4000).prop_map(|slots| slots.map(f64::from))
 }

@@ -128,7 +128,7 @@ fn a_chain_takes_its_arithmetic() {
         (&[&[LOAD][..]][..], 4.0),
         (&[&[ADD, LOAD]], 5.0),
         (&[&[ADD, ADD, MULTIPLY, LOAD]], 9.0),
-        // What has nothing to do with the address takes no time.
+        // Instructions that have nothing to do with the address take no time.
         (&[&[OTHER, OTHER, ADD, OTHER, LOAD]], 5.0),
         (&[&[INDEX]], 5.0),
         (&[&[ADD, INDEX]], 6.0),
@@ -193,7 +193,7 @@ fn calls_and_returns_come_one_after_the_other() {
     close(a_return(&[RETURN], 4), 2.0);
     close(a_return(&[RETURN], 6), 3.0);
     close(a_return(&[OTHER, OTHER, RETURN], 4), 2.0);
-    // What takes longer hides it.
+    // Instructions that take longer hide it.
     close(a_return(&[MULTIPLY, RETURN], 4), 3.0);
     close(a_return(&[APART], 4), 0.25);
 }
@@ -218,7 +218,7 @@ fn a_locked_instruction_holds_the_stores_behind_it() {
     close(stores(&[&[LOCKED]], 20, 1), 20.0);
     close(stores(&[&[LOCKED]], 20, 2), 20.0);
     close(stores(&[&[LOCKED]], 0, 1), 1.0);
-    // What takes longer hides it.
+    // Instructions that take longer hide it.
     let longer = [&[MULTIPLY; 7][..], &[LOCKED]].concat();
     close(stores(&[&longer], 20, 1), 21.0);
     // A store in front of each is written before it.

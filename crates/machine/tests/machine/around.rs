@@ -1,4 +1,4 @@
-//! What tests of designs around the TLB share.
+//! Helpers of the tests of designs around the TLB.
 
 use crate::common::{BASE, Cut, Event, but_the_design, load, machine, map, run, small_machine};
 use pagelab_machine::{MachineConfig, PrefetchConfig, RunResult, WalksEnter, simulate};
@@ -30,7 +30,7 @@ pub(crate) fn small_machines() -> impl Strategy<Value = MachineConfig> {
     })
 }
 
-/// What a design makes of events in batches of so many, but its name; it must not have counted
+/// Result of a design for events in batches of so many, without its name; it must not have counted
 /// anything of its own.
 pub(crate) fn counted_nothing(
     config: &MachineConfig,

@@ -185,7 +185,7 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
         // It ended within an access.
         return;
     }
-    // Of a page that is not mapped none is fetched.
+    // No line of a page that is not mapped is fetched.
     let data = lines(steps)..=lines(steps) + run.prefetches;
     assert!(data.contains(&run.caches.data.total()), "{design}");
     assert_eq!(run.loads + run.stores + run.prefetches, run.accesses);
@@ -279,7 +279,7 @@ fn text(run: &RunResult) -> String {
 
 const NONE: Vec<String> = Vec::new();
 
-/// Where two results are not the same.
+/// Fields in which two results are not the same.
 fn differences(one: &RunResult, other: &RunResult) -> Vec<String> {
     let of = |run| serde_json::to_value(run).unwrap();
     crate::common::differences(&of(one), &of(other))

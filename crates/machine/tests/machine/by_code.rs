@@ -1,4 +1,4 @@
-//! What instructions and kinds of memory came to, against the run's own totals and against streams
+//! Tallies of instructions and kinds of memory, against the run's own totals and against streams
 //! whose misses are known.
 
 use crate::common::{BASE, small_machine};
@@ -276,7 +276,7 @@ fn memory_has_the_name_of_the_file_that_is_mapped_there() {
             let files =
                 ["/a", "/b", "/c", "/d"].map(|path| misses(Mapping::PrivateFile, Some(path)));
             assert_eq!(files, [48, 16, 8, 0], "{programs}");
-            // What is in no range that was said: the rest of the child's.
+            // Memory in no range that was said: the rest of the child's.
             assert_eq!(misses(Mapping::PrivateFile, None), 56);
             assert_eq!(misses(Mapping::Anonymous, None), 2 * 64);
         }

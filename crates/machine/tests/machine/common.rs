@@ -147,7 +147,7 @@ pub fn but_the_design(result: &RunResult) -> Value {
     value
 }
 
-/// Where two results, as JSON, are not the same.
+/// Places in which two results, as JSON, are not the same.
 pub fn differences(one: &Value, other: &Value) -> Vec<String> {
     fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
         let children = |value: &Value| match value {

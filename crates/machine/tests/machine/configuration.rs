@@ -1,4 +1,4 @@
-//! What a machine's description may say, and what is said back when it is wrong.
+//! Machines' descriptions, and what is said of wrong ones.
 
 use pagelab_machine::{MachineConfig, PRESETS, simulate};
 use std::ops::ControlFlow;

@@ -11,7 +11,7 @@ const PLACES: [u64; 3] = [0x5555_5555_4000, BASE, 0x7fff_ffff_d000];
 struct Forks {
     children: u32,
     next: u32,
-    /// Whether it is the parent's turn.
+    /// It is the parent's turn.
     parent: bool,
 }
 

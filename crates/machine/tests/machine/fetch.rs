@@ -66,12 +66,12 @@ fn rounds(at: &[u64], gap: u32, rounds: usize) -> Coded {
     Coded(batches)
 }
 
-/// What ten later rounds add.
+/// Figures that ten later rounds add.
 struct Later {
-    /// Of a block.
+    /// Cycles of a block.
     elapsed: f64,
     fetch: f64,
-    /// Of a round.
+    /// Misses of a round.
     misses: [u64; 3],
 }
 
@@ -177,8 +177,8 @@ fn pages_of_code_are_mapped_when_they_are_fetched() {
     let charged: u64 = result.by_code[0].sites.iter().map(|site| site.faults).sum();
     assert_eq!(charged, 21);
     let cycles = result.cycles;
-    // What is left for computing: an instruction each, which retire four a cycle. Each other cause
-    // is rounded down.
+    // The rest is computing: an instruction each, which retire four a cycle. Each other cause is
+    // rounded down.
     assert!((15..18).contains(&cycles.compute), "{}", cycles.compute);
     assert_eq!(cycles.total, cycles.elapsed);
 }

@@ -1,5 +1,5 @@
-//! What the instruction side counts, against lists that are searched and instructions that are
-//! looked at one by one.
+//! Counts of the instruction side, against lists that are searched and instructions that are looked
+//! at one by one.
 
 use crate::common::{BASE, but_the_design, machine, run};
 use pagelab_events::{
@@ -17,8 +17,8 @@ struct Block {
     instructions: Vec<(u8, u8)>,
 }
 
-/// What a thread does: it executes a block, whose accesses are at these pages of data. A block that
-/// is left early makes fewer.
+/// A thread executes a block, whose accesses are at these pages of data. A block that is left early
+/// makes fewer.
 #[derive(Clone, Debug)]
 struct Executed {
     thread: usize,
@@ -254,7 +254,7 @@ fn batches(blocks: &[Block], executed: &[Executed], length: usize) -> Batches {
     Batches(batches.into_iter())
 }
 
-/// What a source says, to be read from any place.
+/// Batches of a source, to be read from any place.
 struct Held(Batches);
 
 impl Divisible for Held {
@@ -368,7 +368,7 @@ proptest! {
         coherent.caches.coherence = Some(coherence);
         let kept = run(&coherent, "radix", &mut batches(&blocks, &executed, length));
         prop_assert_eq!(counted(&kept), counted(&result));
-        // Those that look into caches go access by access.
+        // Designs that look into caches go access by access.
         let bits = |mut result: RunResult| {
             // All zeros, or none.
             result.tlb_counters.clear();

@@ -1,4 +1,4 @@
-//! Where the kernel leaves the lines of a page that it fills in a fault.
+//! Level in which the kernel leaves the lines of a page that it fills in a fault.
 
 use crate::common::{BASE, Cut, Event, load, machine, map, run, store};
 use pagelab_events::Control;
@@ -18,7 +18,7 @@ fn lines_of(page: u64) -> impl Iterator<Item = Event> {
     (1..64).map(move |line| load(BASE + page * PAGE + line * 64, 0, 0))
 }
 
-/// How many data references the second level, the last level and memory served, after those of `before`.
+/// Number of data references that the second level, the last level and memory served, after those of `before`.
 fn served(config: &MachineConfig, before: &[Event], events: &[Event]) -> [u64; 3] {
     let of = |events: &[Event]| {
         let RunResult { caches, .. } = run(config, "radix", &mut Cut::new(events, 500));
@@ -77,7 +77,7 @@ fn of_a_large_page_the_part_that_was_asked_for_is_nearest() {
     assert_eq!(of(500), [0, 0, 63]);
 }
 
-/// What caches hold are frames of the host.
+/// Caches hold the host's frames.
 #[test]
 fn in_a_virtual_machine_it_is_no_different() {
     let before = [map(BASE, PAGE)];

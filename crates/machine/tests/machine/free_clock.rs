@@ -1,4 +1,4 @@
-//! What translation costs, by the second clock, beside what `ideal` saves.
+//! Cost of translation by the second clock, beside what `ideal` saves.
 
 use crate::common::run;
 use pagelab_machine::{MachineConfig, RunResult};

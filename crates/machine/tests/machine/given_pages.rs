@@ -1,4 +1,4 @@
-//! What it takes to give pages their data, beside the fault itself.
+//! Time to give pages their data, beside the fault itself.
 
 use crate::common::{BASE, Cut, Event, machine, run};
 use pagelab_events::{Access, Backing, Control, Op, Protection};
@@ -69,7 +69,7 @@ fn the_page_of_zeros_is_not_given_but_what_replaces_it_is() {
     assert_eq!(replaced, 1);
 }
 
-/// What a copy takes in all is in the cost of copying.
+/// The cost of copying has all that a copy takes.
 #[test]
 fn copies_are_not_given() {
     let stores = [Op::store(8); 2];

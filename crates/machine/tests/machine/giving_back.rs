@@ -1,4 +1,4 @@
-//! What giving memory back takes: entries of pages, and what is freed of them.
+//! Time to give memory back: entries of pages, and frames that are freed.
 
 use crate::common::{BASE, Cut, Event, machine, map, run};
 use pagelab_events::{Access, Control, Op};
@@ -56,7 +56,7 @@ fn a_small_page_is_an_entry_and_four_kibibytes() {
         100 * page
     ));
     assert!(near(kernel("base", Op::store(8), &[exit()]), 512 * page));
-    // What was given back is not given back again.
+    // Memory that was given back is not given back again.
     let both = [unmap(512), exit()];
     assert!(near(kernel("base", Op::store(8), &both), 512 * page));
 }

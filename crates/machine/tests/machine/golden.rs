@@ -24,7 +24,7 @@ fn tiny_runs_give_the_recorded_statistics() {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        // Of the page tables with other TLBs, radix stands for all.
+        // Radix stands for all page tables with other TLBs.
         let told = |d: &Design| !d.name().contains('+') || d.name().starts_with("radix+");
         for design in Design::all().filter(told) {
             let mut source = Workload::find(workload)

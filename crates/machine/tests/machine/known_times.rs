@@ -75,7 +75,7 @@ fn fields(config: &MachineConfig, fields: &[u64]) -> f64 {
     result.cycles.elapsed as f64 / elements as f64
 }
 
-/// What is under way is not there yet: whichever field is read first, the pointer is had when its
+/// A line under way is not there yet: whichever field is read first, the pointer is had when its
 /// line has come.
 #[test]
 fn a_line_under_way_is_had_when_it_arrives() {
@@ -217,7 +217,7 @@ fn what_is_loaded_on_a_wrong_path_that_joins_the_right_one_is_there_afterwards()
     close(a_round(true), 4.0 + 20.0 + 0.25);
 }
 
-/// What a stream from outside may say: a branch that waits for loads before the first access.
+/// A stream from outside may have a branch that waits for loads before the first access.
 #[test]
 fn a_branch_on_a_wrong_path_may_wait_for_what_was_never_recorded() {
     let elapsed = |dep| {
@@ -461,7 +461,7 @@ fn memory_that_runs_out_ends_the_run_and_names_footprint_and_limit() {
         assert!(!result.complete);
         let stopped = result.stopped.unwrap();
         assert!(stopped.contains("of 64 MiB"), "{stopped}");
-        // What was simulated up to there still counts, and no frame was used twice.
+        // Accesses simulated up to there still count, and no frame was used twice.
         assert!(result.accesses > 7000, "{}", result.accesses);
         assert!(result.os.resident_bytes <= 32 << 20);
     }

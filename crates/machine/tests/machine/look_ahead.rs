@@ -1,4 +1,4 @@
-//! How far a core looks ahead whose registers run out, in times that can be worked out by hand.
+//! Look-ahead of a core whose registers run out, in times that can be worked out by hand.
 
 use crate::common::{BASE, close, machine, run};
 use pagelab_events::{

@@ -152,7 +152,7 @@ fn stream(config: &MachineConfig, copies: usize) -> (f64, RunResult) {
     ((result.dram.reads * 64) as f64 / seconds / 1e9, result)
 }
 
-/// What FBMM's Figure 4 is about: two memories together are as fast as the sum of both when the
+/// The claim of FBMM's Figure 4: two memories together are as fast as the sum of both when the
 /// pages are divided as the bandwidths are, and else as the one that is done last.
 #[test]
 fn stream_has_the_bandwidth_of_both_nodes() {
@@ -161,7 +161,7 @@ fn stream_has_the_bandwidth_of_both_nodes() {
     let of = |manager: &str| {
         let config = machine([256, 256], bandwidth, manager, &small_caches);
         let (got, result) = stream(&config, 8);
-        // Of one second's lines, node n has its share: it needs share / bandwidth for them.
+        // Node n has its share of one second's lines: it needs share / bandwidth for them.
         let shares = result.nodes.iter().map(|node| node.share);
         let slowest = shares.zip(bandwidth).map(|(share, of)| share / of);
         let bound = 1.0 / slowest.fold(0.0, f64::max);

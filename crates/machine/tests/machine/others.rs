@@ -50,9 +50,9 @@ fn hits(config: &MachineConfig, lines: u64, side_by_side: u32) -> (f64, f64) {
     (1.0 - of(|result| result.dram.reads as f64), ns)
 }
 
-/// How often loads at random hit a cache with LRU of which others take a part, by Che's approximation
-/// (Che, Tung and Wang, IEEE JSAC 2002): a line stays for a time in which those that are loaded and
-/// those of others fill the cache.
+/// Share of loads at random that hit a cache with LRU of which others take a part, by Che's approximation (Che, Tung
+/// and Wang, IEEE JSAC 2002): a line stays for a time in which those that are loaded and those of others fill the
+/// cache.
 fn che(lines: f64, ns: f64, others: f64) -> f64 {
     let stays = |time: f64| lines * -(-time / (lines * ns)).exp_m1();
     let (mut low, mut high) = (0.0, 1e12);
@@ -103,7 +103,7 @@ fn no_policy_keeps_lines_from_others_that_bring_in_enough() {
     for replacement in ["lru", "random", "srrip", "nru", "tree-plru"] {
         let lines = LINES as u64 / 2;
         let (share, _) = hits(&sharing(900.0, replacement, 16), lines, 1);
-        // What the second level holds.
+        // The second level holds these.
         assert!(share < 0.1, "{replacement}: {share}");
         let (share, _) = hits(&sharing(0.0, replacement, 16), lines, 1);
         assert!(share > 0.99, "{replacement}: {share}");
@@ -128,7 +128,7 @@ fn nothing_is_left_after_a_long_time() {
             after.caches.data.llc - before.caches.data.llc
         };
         assert!(again(0) > lines / 3, "{replacement}");
-        // What comes in meanwhile again.
+        // Others' lines come in meanwhile again.
         assert!(
             again(u32::MAX) < lines / 1000,
             "{replacement}: {}",
@@ -150,7 +150,7 @@ fn modified_lines_leave_for_those_of_others() {
             .writes
     };
     assert_eq!(writes(0.0), 0);
-    // What the first two levels held of them has not come down.
+    // Lines that the first two levels held have not come down.
     let held = 16 * 1024 / 64 + 4 * 1024 / 64;
     assert!(
         (4096 - held..=4096).contains(&writes(50.0)),

@@ -122,14 +122,14 @@ fn one_piece_is_the_run_itself() {
     assert_eq!(uncut(&one), uncut(&whole));
 }
 
-/// What the operating system and the page table count, and physical memory, are the same in every
+/// Counts of the operating system and the page table, and physical memory, are the same in every
 /// design; the run itself compares memory at each cut.
 #[test]
 fn memory_goes_on_exactly_in_every_design() {
     let mut config = small_machine();
     let stream = faults();
     let mut compared = 0;
-    // What looks into caches is refused.
+    // A design that looks into caches is refused.
     for design in Design::all().filter(|d| !d.looks_into_caches()) {
         let design = design.name();
         // Places for hashed frames run out sooner.
@@ -206,7 +206,7 @@ fn given_back(give: impl Fn(u64, u64, u64) -> Control) -> Held {
     Held(events)
 }
 
-/// What was used of pages that are no more is in the caches when their frames are used again.
+/// Lines of pages that are no more are in the caches when their frames are used again.
 #[test]
 fn frames_that_are_used_again_are_cached() {
     let mut config = small_machine();
@@ -243,7 +243,7 @@ fn frames_that_are_used_again_are_cached() {
     }
 }
 
-/// What the kernel has filled in a fault is in the caches when it is used for the first time, and so is what
+/// A page that the kernel has filled in a fault is in the caches when it is used for the first time, and so is what
 /// the second half of an access has used.
 #[test]
 fn lines_that_no_access_begins_in_are_cached() {
@@ -276,7 +276,7 @@ fn lines_that_no_access_begins_in_are_cached() {
     }
 }
 
-/// What others have brought into the last level by the time a piece begins is there, as far as its first
+/// Lines that others have brought into the last level by the time a piece begins are there, as far as its first
 /// accesses say how much time has passed.
 #[test]
 fn others_have_used_the_last_level_before() {
@@ -297,7 +297,7 @@ fn others_have_used_the_last_level_before() {
     let whole = run(&config, "radix", &mut *stream.interval(0, None).unwrap());
     let cut = pieces(&config, "radix", &stream, 2, 8);
     let [from, of] = [&cut, &whole].map(|result| result.caches.data.dram as f64);
-    // What is used is found for the better part, and not all of it.
+    // Uses are found for the better part, and not all of them.
     assert!((10_000.0..30_000.0).contains(&of), "{of}");
     assert!((from - of).abs() < 0.1 * of, "{from} and {of}");
     let [from, of] = [cut, whole].map(|result| result.cycles.total as f64);

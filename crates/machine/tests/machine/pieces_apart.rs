@@ -162,13 +162,13 @@ fn what_is_kept_of_a_stream_serves_every_design_and_machine() {
         assert_eq!(all_of(&result), all_of(&together(config, design, &stream)));
         assert_eq!(std::fs::read(&file.0).unwrap(), kept);
     }
-    // What is damaged is seen anew.
+    // A damaged survey is seen anew.
     let mut damaged = kept.clone();
     damaged[kept.len() / 2] ^= 1;
     std::fs::write(&file.0, damaged).unwrap();
     assert_eq!(all_of(&keeping(&small, "radix", &stream)), all_of(&first));
     assert_eq!(std::fs::read(&file.0).unwrap(), kept);
-    // Of another stream of as many accesses, memory says that it is not of this one.
+    // Memory says that a survey of another stream of as many accesses is not of this one.
     let mut events = program().0;
     events.retain(|event| !matches!(event, Event::Control(Control::Fork { .. })));
     let other = Held(events);

@@ -90,7 +90,7 @@ fn a_set_that_no_cache_may_hold_costs_memory_alone() {
     let (cycles, result) = chain(&far(&["pom_tlb.cached=false"]), "pom_tlb", pages, bytes);
     close(cycles, 8.0 + 119.7 + 100.0);
     let counters = &result.tlb_counters;
-    // Of a fault's two walks and of each first hit none is saved; both sizes are read.
+    // Two walks of a fault, and each first hit, save nothing; both sizes are read.
     let read = LOADS - pages + 2 * 2 * pages;
     assert_eq!(counters["sets_read_in_memory"], read);
     assert_eq!(counters["sets_read_past_caches"], 0);

@@ -146,7 +146,7 @@ fn prefetches_of_what_is_not_mapped_do_nothing() {
         assert!(with.complete && without.complete, "{design}");
         assert_eq!(with.instructions, without.instructions, "{design}");
         assert_eq!(with.cycles.total, without.cycles.total, "{design}");
-        // Where what was accessed lies, and how often; when is told by all accesses.
+        // Places and counts of accesses; when is told by all accesses.
         let drawn = |run: &RunResult| {
             let rows = &run.heat_map.as_ref().unwrap().rows;
             let row = |row: &HeatRow| (row.kind, row.address, row.accesses.iter().sum::<u64>());

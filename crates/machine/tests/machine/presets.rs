@@ -1,4 +1,4 @@
-//! What every preset has: figures that can be, and a source for each table of them.
+//! Every preset has figures that can be, and a source for each table of them.
 
 use crate::common::{BASE, Cut, load, map, run, store};
 use pagelab_machine::{MachineConfig, PRESETS};
@@ -23,7 +23,7 @@ fn latencies_rise_from_level_to_level() {
             "{name}"
         );
         assert!(config.tlb.l2_cycles < caches.l2.cycles, "{name}");
-        // What is in all, by those who measured it: 60 to 140 ns.
+        // Latency in all, by those who measured it: 60 to 140 ns.
         let memory = f64::from(caches.llc.cycles) / config.core.ghz + nanoseconds;
         assert!((55.0..140.0).contains(&memory), "{name}: {memory} ns");
     }

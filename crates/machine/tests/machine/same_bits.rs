@@ -101,7 +101,7 @@ proptest! {
         config.caches.others = others.map(|gigabytes_per_second| OthersConfig {
             gigabytes_per_second,
         });
-        // What looks into caches goes without coherence.
+        // Designs that look into caches go without coherence.
         let coherent = config.caches.coherence.is_some() && cores > 1;
         for design in Design::all().filter(|d| !(coherent && d.looks_into_caches())) {
             let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
@@ -114,8 +114,8 @@ proptest! {
     }
 }
 
-/// What a chunk of long accesses asks of the second level is more than its prefetchers can wait for
-/// answers to: each has up to 257 lines.
+/// A chunk of long accesses asks more of the second level than its prefetchers can wait for answers
+/// to: each has up to 257 lines.
 #[test]
 fn long_accesses_are_the_same_in_batches_of_any_length() {
     let mut config = small_machine();

@@ -1,4 +1,4 @@
-//! What it costs that other cores have to drop translations.
+//! Cost of other cores' dropping translations.
 
 use crate::common::{BASE, Cut, Event, load, map, run};
 use pagelab_events::{Access, Control, Op, Protection};
@@ -69,7 +69,7 @@ fn calls_that_take_something_away_wait_for_other_cores() {
         // There is nothing any more that could be dropped.
         (vec![unmap.clone(), unmap], 1),
         (vec![read_only.clone()], 1),
-        // What is allowed again needs nobody's attention.
+        // A right that is given again needs nobody's attention.
         (vec![read_only, writable], 1),
         // The copies that stores after a fork make replace what others may read.
         (vec![fork.clone()], 1),

@@ -63,8 +63,8 @@ fn a_page_that_is_not_there_yet_is_not_fetched_from() {
     assert_eq!(of(true), of(false));
 }
 
-/// How often a chain through the lines of pages in random order waits for memory, a page. The page of
-/// each is free to translate, and memory so slow that hits hardly count.
+/// Number of times that a chain through the lines of pages in random order waits for memory, a page. The page of each
+/// is free to translate, and memory so slow that hits hardly count.
 fn waits_a_page(at_once: u32) -> f64 {
     let streams = format!(
         "caches.prefetch={{ adjacent = false, streams = 16, ahead = 63, at_once = {at_once} }}"

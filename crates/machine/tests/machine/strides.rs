@@ -122,7 +122,7 @@ fn fetched(run: &RunResult) -> u64 {
     run.caches.prefetches.map_or(0, |served| served.total())
 }
 
-/// How many lines are fetched, from all that instructions have loaded.
+/// Number of lines that are fetched, from all that instructions have loaded.
 fn expected(config: StridesConfig, steps: &[Step]) -> u64 {
     let mut history: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     let mut mapped = BTreeSet::new();

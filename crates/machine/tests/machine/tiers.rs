@@ -75,7 +75,7 @@ fn what_was_hot_makes_room_for_what_is() {
     let two = tiers(&[(2048, 1500), (5000, 1500)]);
     assert_eq!(one.hot, [1500, 0]);
     assert_eq!(two.hot, [1500, 0]);
-    // Of the first region, what there was no room for beside the second had to leave.
+    // Pages of the first region without room beside the second had to leave.
     let room = NEAR_PAGES - ALLOCATION;
     assert!(two.demoted - one.demoted >= 2 * 1500 - room);
 }

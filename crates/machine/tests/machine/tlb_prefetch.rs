@@ -409,8 +409,8 @@ fn free_translations_need_no_walks() {
         "tlb_prefetch.free=true",
     ];
     let (_, result) = walk_along(&keys, 1);
-    // Of an unknown instruction nothing is walked for. One walk a line, once a line's others are
-    // known to be of use.
+    // Nothing is walked for an unknown instruction. One walk a line, once a line's others are known
+    // to be of use.
     assert_eq!(result.tlb_counters["prefetches_issued"], 0);
     let share = result.tlb_counters["free_prefetches_useful"] as f64 / result.accesses as f64;
     assert!(share > 0.6, "{share}");

@@ -168,7 +168,7 @@ fn a_full_set_leaves_pages_to_the_page_table() {
     let hits = counters["segment_hits_4k"];
     assert_eq!(counters["page_table_walks"], LOADS + pages - hits);
     assert!((LOADS / 8).abs_diff(hits) < 1024, "{hits}");
-    // Where they push each other out, the last ones are there.
+    // The last ones are there where they push each other out.
     let evicting = [&keys[..], &["utopia.evict_at_faults=true"]].concat();
     let (_, result) = chain(&far(&evicting), "utopia", pages, bytes);
     let segments = result.os.segments.unwrap();

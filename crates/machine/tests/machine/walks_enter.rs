@@ -1,4 +1,4 @@
-//! Where the reads of page walks enter the caches.
+//! Level at which the reads of page walks enter the caches.
 
 use crate::common::{BASE, Cut, Event, load, map, run, small_machine};
 use pagelab_machine::{RunResult, WalksEnter};

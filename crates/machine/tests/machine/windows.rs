@@ -29,7 +29,7 @@ fn warm_up(length: u64, unit: Unit) -> WarmUp {
     WarmUp { length, unit }
 }
 
-/// How many accesses of a part belong to its warm-up.
+/// Number of accesses of a part that belong to its warm-up.
 fn warming_up(part: &[Event], warm_up: WarmUp) -> usize {
     let mut instructions = 0;
     let mut accesses = 0;
@@ -70,7 +70,7 @@ fn simulate_with(design: &str, events: &[Event], warm_up: WarmUp) -> RunResult {
     )
 }
 
-/// What a whole run has counted, as a window counts it.
+/// Counts of a whole run, as a window counts them.
 fn counted(run: &RunResult) -> WindowResult {
     let served = |level: fn(&pagelab_machine::ServedBy) -> u64| {
         level(&run.caches.data) + level(&run.walks.served_by)
@@ -209,7 +209,8 @@ proptest! {
                 fields(window).into_iter().zip(fields(&begin)).zip(fields(&end))
             {
                 if (is_time || name == "walk_cycles") && design != "radix" {
-                    // What is put aside when a window begins is timed there, and others, walks too, then wait for it.
+                    // An access that is put aside when a window begins is timed there, and others, walks too, then
+                    // wait for it.
                     continue;
                 }
                 if design.ends_with("+pom_tlb") && ["l2_misses", "llc_misses"].contains(&name.as_str()) {

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// A bit for each.
 pub(crate) const MAX_CORES: usize = 64;
 
-/// Who holds which line.
+/// Directory of lines and their holders.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory {
     lines: HashMap<u32, Holders, BuildHasherDefault<LineHasher>>,
@@ -27,12 +27,12 @@ pub(crate) struct Directory {
 #[derive(Clone, Copy, Debug, Default)]
 struct Holders {
     cores: u64,
-    /// Whether those that hold it have it in the state "shared": until one of them writes it or
-    /// all have dropped it, also when only one is left.
+    /// Holders have it in the state "shared": until one of them writes it or all have dropped it,
+    /// also when only one is left.
     shared: bool,
 }
 
-/// What coherence came to.
+/// Counts of coherence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CoherenceCounts {
     pub(crate) transfers: u64,
@@ -79,9 +79,9 @@ pub(crate) struct Taken<'a> {
     pub(crate) core: usize,
     pub(crate) references: &'a [u32],
     pub(crate) prefetches: &'a [Prefetch],
-    /// Where each reference was served, as far as that is known: what is in `descents` was not.
+    /// Place that served each reference, as far as that is known: not for those in `descents`.
     pub(crate) answers: &'a mut [Served],
-    /// What goes on to the last level.
+    /// References that go on to the last level.
     pub(crate) descents: &'a mut [Descent],
     /// The places of stores that wait until other cores have dropped their line.
     pub(crate) invalidating: &'a mut Vec<u32>,
@@ -177,7 +177,7 @@ impl Directory {
         let modified = owner.modified(line) == Some(true);
         owner.l1.clean(line);
         owner.l2.clean(line);
-        // What it has written goes to the last level as well, since both now hold it unmodified.
+        // A modified line goes to the last level as well, since both now hold it unmodified.
         modified.then_some((line | MODIFY, place | OUT))
     }
 
@@ -218,7 +218,7 @@ impl Directory {
 }
 
 impl PrivateCaches {
-    /// Whether a line is in one of the two, and if so, whether it is modified.
+    /// State of a line in either of the two: `Some(true)` if modified, `None` if in neither.
     fn modified(&self, line: u32) -> Option<bool> {
         match (self.l1.modified(line), self.l2.modified(line)) {
             (None, None) => None,

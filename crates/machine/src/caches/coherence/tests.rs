@@ -77,7 +77,7 @@ impl Level {
         Some(set.remove(at))
     }
 
-    /// Whether the line was there, and which one left for it.
+    /// True if the line was there, and the line that left for it.
     fn access(&mut self, line: u32, modify: bool) -> (bool, Option<(u32, bool)>) {
         let ways = self.ways;
         let found = self.take(line);
@@ -89,7 +89,7 @@ impl Level {
     }
 }
 
-/// What a reference came to.
+/// Outcome of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     served: Served,
@@ -177,7 +177,7 @@ impl Twin {
         served
     }
 
-    /// What all other cores hold of a line.
+    /// Holders of a line among all other cores, with its state.
     fn others(&self, core: usize, line: u32) -> Vec<(usize, State)> {
         let others = (0..CORES).filter(|&other| other != core);
         others

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the POM-TLB is. Each technique can be switched off.
+/// Configuration of the POM-TLB. Each technique can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PomTlbConfig {
@@ -9,11 +9,11 @@ pub struct PomTlbConfig {
     pub kib: u32,
     /// Neighbouring pages that share a set, which has four entries.
     pub neighbours: u32,
-    /// Whether the second and the last level of cache hold its lines.
+    /// The second and the last level of cache hold its lines.
     pub cached: bool,
-    /// Whether the size of a page is predicted; without, 4 KiB is tried first.
+    /// The size of a page is predicted; without, 4 KiB is tried first.
     pub size_predictor: bool,
-    /// Whether lines that are predicted to be in no cache are asked of memory at once.
+    /// Lines that are predicted to be in no cache are asked of memory at once.
     pub bypass_predictor: bool,
     /// Entries of the predictors, of which each core has its own.
     pub predictor_entries: u32,

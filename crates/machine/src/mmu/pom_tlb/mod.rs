@@ -48,7 +48,7 @@ pub struct PomTlb<P> {
     counts: Counts,
 }
 
-/// What is expected of the pages of an entry of the predictors.
+/// Expectation for the pages of an entry of the predictors.
 #[derive(Clone, Copy, Debug, Default)]
 struct Prediction {
     /// That they are of 2 MiB.
@@ -65,7 +65,7 @@ counters! {
     sets_read_in_l2,
     sets_read_in_llc,
     sets_read_in_memory,
-    /// Of the last, those that were asked of memory at once; and of those the ones that a cache had.
+    /// Sets among the last that were asked of memory at once; and of those the ones that a cache had.
     sets_read_past_caches,
     sets_read_past_caches_wrongly,
     sets_written,
@@ -168,7 +168,7 @@ impl<P: ConfiguredTable> AroundConventional for PomTlb<P> {
         &mut self.walked
     }
 
-    /// What a walker does: it reads sets before it reads the page table.
+    /// Walks: reads sets before the page table.
     fn walk<S: Simd>(
         &mut self,
         request: &Request,

@@ -46,7 +46,7 @@ impl Sets {
         self.first_line + self.set(page) as u32
     }
 
-    /// Whether a page is there, which is a use of it.
+    /// True if a page is there, which is a use of it.
     pub(super) fn used(&mut self, page: Page) -> bool {
         let (key, set) = (self.key(page.id), self.set(page));
         let ways = &mut self.sets[set];

@@ -25,7 +25,7 @@ enum Came {
     Walk(Vec<(u32, u8, Served)>),
 }
 
-/// What was seen of the pages that share an entry of the predictors.
+/// Last findings for the pages that share an entry of the predictors.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     large: bool,

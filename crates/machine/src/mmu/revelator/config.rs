@@ -2,19 +2,19 @@ use pagelab_translation::Tiers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What Revelator does. Each technique can be switched off.
+/// Configuration of Revelator. Each technique can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RevelatorConfig {
-    /// Whether 4 KiB pages are hashed to frames, and their lines fetched by that.
+    /// Hashes 4 KiB pages to frames, and fetches their lines by that.
     pub data: bool,
-    /// Whether pages of PTEs are hashed to frames, and their lines fetched by that.
+    /// Hashes pages of PTEs to frames, and fetches their lines by that.
     pub entries: bool,
     /// Hash functions, each of which names one frame.
     pub functions: u32,
-    /// Whether only functions are guessed by that have named frames often enough of late.
+    /// Guesses only by functions that have named frames often enough of late.
     pub filtered: bool,
-    /// How often that is: a share of the walks of a window.
+    /// Least share of a window's walks that is often enough.
     pub least_share: f64,
     /// Walks over which it is counted.
     pub window: u32,

@@ -1,7 +1,7 @@
 use super::config::RevelatorConfig;
 use pagelab_translation::Tiers;
 
-/// Which hash functions are worth a guess: all until a window of walks has ended, and then those
+/// Hash functions that are worth a guess: all until a window of walks has ended, and then those
 /// that named enough of the frames that the walks of the last one found.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
@@ -10,7 +10,7 @@ pub(super) struct Filter {
     least: Option<f64>,
     window: u32,
     walks: u32,
-    /// How often each named the frame in this window.
+    /// Walks of this window whose frame each function named.
     named: [u32; Tiers::MAX_FUNCTIONS as usize],
     /// As a bit each.
     worth: u32,

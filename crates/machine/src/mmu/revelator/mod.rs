@@ -44,7 +44,7 @@ pub struct Revelator {
     entries: Option<Guesses>,
 }
 
-/// What is guessed of pages of data, or of page tables.
+/// Guesses of pages of data, or of page tables.
 #[derive(Debug)]
 struct Guesses {
     tiers: Tiers,
@@ -96,7 +96,7 @@ impl Guesses {
     }
 }
 
-/// Whether a walk reads something before the entry, so that a guess of it can be sooner.
+/// True if a walk reads something before the entry, so that a guess of it can be sooner.
 fn reads_before_the_entry(walk: &Walk) -> bool {
     walk.reads().last().is_some_and(|last| last.step > 0)
 }

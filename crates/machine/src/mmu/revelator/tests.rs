@@ -38,11 +38,11 @@ enum Came {
     Walk(Vec<(u32, bool)>),
 }
 
-/// What is guessed of pages, or of pages of PTEs.
+/// Guesses of pages, or of pages of PTEs.
 #[derive(Default)]
 struct Guesses {
     seed: u64,
-    /// Of every walk that found a frame, the function that names it.
+    /// For every walk that found a frame, the function that names it.
     found: Vec<Option<u32>>,
     guesses: u64,
     right: u64,
@@ -224,7 +224,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
         let asid = Asid(0);
         pages.push(Page { id, asid, vpn });
     }
-    // Where the first four functions say, or elsewhere.
+    // In frames that the first four functions name, or elsewhere.
     let frame = |page: Page| match page.id.0 % 7 {
         function @ 0..4 => (city(page.id.0.into(), function.into()) % (64 << 8)) as u32,
         _ => 0x1000 + page.id.0 * 7 % 1024,

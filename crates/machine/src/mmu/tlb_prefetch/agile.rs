@@ -10,7 +10,7 @@ pub(super) struct Agile {
     history: [Option<i64>; 2],
     /// By instruction: the page that missed last, and its distance from the one before.
     strides: Recent<(i64, i64), 64>,
-    /// What each would have prefetched: H2P, MASP, STP.
+    /// Pages that each would have prefetched: H2P, MASP, STP.
     foreseen: [VecDeque<i64>; 3],
     enable: Counter<255>,
     first: Counter<63>,

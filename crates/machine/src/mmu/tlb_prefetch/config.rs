@@ -7,14 +7,13 @@ use crate::error::BuildError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a core's TLB prefetches.
+/// Prefetching of a core's TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlbPrefetchConfig {
-    /// Which pages are walked for.
+    /// Prefetcher, which says what pages are walked for.
     pub prefetcher: PrefetcherName,
-    /// Whether other entries of the lines that walks read are taken as well, if they have been of
-    /// use (SBFP).
+    /// Takes other entries of the lines that walks read as well, if they have been of use (SBFP).
     #[serde(default)]
     pub free: bool,
     /// Translations in the buffer.

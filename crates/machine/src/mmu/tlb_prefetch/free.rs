@@ -11,13 +11,13 @@ const THRESHOLD: u32 = 100;
 const MOST: u32 = 1023;
 const SAMPLES: usize = 64;
 
-/// Which of the entries that a walk reads besides its own are worth taking, by their distance from
-/// it (SBFP: Vavouliotis et al., ISCA 2021).
+/// Filter of the entries that a walk reads besides its own, by their distance from it (SBFP:
+/// Vavouliotis et al., ISCA 2021).
 #[derive(Debug, Default)]
 pub(super) struct Free {
-    /// How often pages at a distance were asked for, from -7 on.
+    /// Number of times that pages at a distance were asked for, from -7 on.
     useful: [u32; 15],
-    /// Those that were not taken lately: number and order of the page, distance.
+    /// Entries that were not taken lately: number and order of the page, distance.
     sampled: VecDeque<(u32, u8, i8)>,
 }
 

@@ -32,7 +32,7 @@ struct Entry {
     /// In pages of its size, of which this is the order.
     number: u32,
     order: u8,
-    /// How far it is from the page whose walk read its line; 0 for one that was walked for.
+    /// Distance from the page whose walk read its line; 0 for one that was walked for.
     distance: i8,
 }
 
@@ -42,7 +42,7 @@ impl Entry {
     }
 }
 
-/// What one core prefetches.
+/// Prefetches of one core.
 #[derive(Debug)]
 pub(super) struct TlbPrefetch {
     /// In the order in which they came.

@@ -1,6 +1,6 @@
 use std::fmt::Debug;
 
-/// What a prefetcher is told of a miss.
+/// A miss, as a prefetcher is told of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Miss {
     /// The virtual number of the page, in pages of its size.

@@ -9,7 +9,7 @@ impl<V, const N: usize> Default for Recent<V, N> {
 }
 
 impl<V: Default, const N: usize> Recent<V, N> {
-    /// What the table has for a key, which this is a use of; and whether it had the key.
+    /// Entry of a key, which this is a use of; and true if the table had the key.
     pub(super) fn of(&mut self, key: i64) -> (&mut V, bool) {
         let at = self.0.iter().position(|entry| entry.0 == key);
         match at {

@@ -21,7 +21,7 @@ impl Lines {
         }
     }
 
-    /// Whether there is a cache.
+    /// True if there is a cache.
     pub(super) fn there(&self) -> bool {
         self.keys.is_some()
     }

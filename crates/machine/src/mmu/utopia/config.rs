@@ -4,7 +4,7 @@ use pagelab_translation::{RestSeg, RestSegs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What Utopia is. Each technique can be switched off.
+/// Configuration of Utopia. Each technique can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UtopiaConfig {
@@ -14,7 +14,7 @@ pub struct UtopiaConfig {
     pub large_mib: u32,
     /// Ways of a set.
     pub ways: u32,
-    /// Whether there is a set filter; without, the tags of a set are read even where it is empty.
+    /// There is a set filter; without, the tags of a set are read even where it is empty.
     pub set_filter: bool,
     /// The cache of set filters, of which each core has its own; 0 for none.
     pub filter_cache_kib: u32,
@@ -24,14 +24,14 @@ pub struct UtopiaConfig {
     pub cache_ways: u32,
     /// Cycles of a look-up of either.
     pub cache_cycles: u32,
-    /// Whether the page table is walked while the segments are; without, only then when neither has
-    /// the page.
+    /// The page table is walked while the segments are; without, only then when neither has the
+    /// page.
     pub parallel: bool,
-    /// Whether pages are placed in segments when they are first touched.
+    /// Places pages in segments when they are first touched.
     pub at_faults: bool,
-    /// Whether a page that is first touched pushes another out of a full set.
+    /// A page that is first touched pushes another out of a full set.
     pub evict_at_faults: bool,
-    /// Whether pages are moved into segments that are costly to walk for.
+    /// Moves pages into segments that are costly to walk for.
     pub track: bool,
     /// Walks of the page table from which on a page is costly,
     pub costly_walks: u32,
@@ -84,7 +84,7 @@ impl UtopiaConfig {
         let large = policy != PagePolicy::Base && !policy.is_of_folios();
         let mib = |mib: u32| u64::from(mib) << 20;
         let large = if large { mib(self.large_mib) } else { 0 };
-        // What is out of bounds is refused when the memory is made.
+        // A size out of bounds is refused when the memory is made.
         let frames = (memory.memory_bytes / PAGE_BYTES).min(1 << 31) as u32;
         let block = 1 << memory.max_order.min(18);
         RestSegs::new(frames, [mib(self.small_mib), large], self.ways, block)

@@ -3,8 +3,8 @@ use pagelab_addr::PageId;
 use pagelab_translation::Page;
 use std::collections::HashMap;
 
-/// Which pages are costly to walk for: two saturating counters in each entry of the page table, of
-/// walks and of their reads that memory served.
+/// Finder of pages that are costly to walk for: two saturating counters in each entry of the page
+/// table, of walks and of their reads that memory served.
 #[derive(Debug)]
 pub(super) struct Costly {
     walks: u32,
@@ -15,7 +15,7 @@ pub(super) struct Costly {
     pub(super) pages: Vec<Page>,
 }
 
-/// What a counter holds at most.
+/// Largest value of a counter.
 const MOST: u32 = 255;
 
 impl Costly {

@@ -38,7 +38,7 @@ pub(crate) const DESIGN: Around = Around {
 pub struct Utopia<P> {
     config: UtopiaConfig,
     walked: Conventional<Segmented<P>, ConventionalTlb>,
-    /// Whether there are segments at all.
+    /// There are segments at all.
     segments: bool,
     /// By core: the caches of set filters and of tag arrays.
     filters: Vec<Lines>,

@@ -190,7 +190,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
     let mut pages = Vec::new();
     for number in 0..REGIONS * 8 {
         let (region, at) = (number / 8, number as u64 % 8);
-        // Of few sets.
+        // Regions in few sets.
         let offset = if is_large(region) {
             at
         } else {

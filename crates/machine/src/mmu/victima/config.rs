@@ -1,19 +1,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What Victima does. Each technique can be switched off.
+/// Configuration of Victima. Each technique can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VictimaConfig {
-    /// Whether a walk makes a block of the line in which it found its entry.
+    /// A walk makes a block of the line in which it found its entry.
     pub insert_on_miss: bool,
-    /// Whether an entry that leaves the second-level TLB is walked for, and a block made of that.
+    /// An entry that leaves the second-level TLB is walked for, and a block made of that.
     pub insert_on_eviction: bool,
-    /// Whether blocks are made only of what is predicted to be costly.
+    /// Blocks are made only of pages that are predicted to be costly.
     pub predictor: bool,
-    /// Whether the second-level cache has SRRIP that favours blocks.
+    /// The second-level cache has SRRIP that favours blocks.
     pub tlb_aware: bool,
-    /// Whether a walk begins while the cache is looked into.
+    /// A walk begins while the cache is looked into.
     pub parallel: bool,
     /// Bits of the counter of walks, and of that of walks that memory served.
     pub frequency_bits: u32,

@@ -61,7 +61,7 @@ fn place(page: PageId, size: PageSize) -> u8 {
 pub struct Victima<P> {
     config: VictimaConfig,
     walked: Conventional<P, ConventionalTlb>,
-    /// What page-table entries say of their walks.
+    /// Predictor by the counters of page-table entries.
     predictor: Predictor,
     cores: Vec<PerCore>,
     l1_cycles: u32,
@@ -73,8 +73,8 @@ pub struct Victima<P> {
 
 #[derive(Debug)]
 struct PerCore {
-    /// What the blocks have that were put into the cache: a bit for each translation that was
-    /// there then. Those that the cache has dropped since are still listed.
+    /// Blocks that were put into the cache: a bit for each translation that was there then. Those
+    /// that the cache has dropped since are still listed.
     blocks: HashMap<u32, u8>,
     tlb_misses: Rate,
     cache_misses: Rate,
@@ -95,7 +95,7 @@ counters! {
 }
 
 impl<P: PageTable> Victima<P> {
-    /// Whether blocks are ever made.
+    /// True if blocks are ever made.
     fn makes_blocks(&self) -> bool {
         self.config.insert_on_miss || self.config.insert_on_eviction
     }
@@ -125,7 +125,7 @@ impl<P: PageTable> Victima<P> {
         self.sooner.is_some()
     }
 
-    /// Whether translations of a page are worth a line of the cache.
+    /// True if translations of a page are worth a line of the cache.
     fn worth(&mut self, core: usize, page: PageId, size: PageSize) -> bool {
         if !self.config.predictor || self.cores[core].cache_misses.high() {
             self.counts.pages_not_predicted += 1;

@@ -46,7 +46,7 @@ impl Predictor {
         *both = walks | costs << 4;
     }
 
-    /// Whether a page is costly to translate.
+    /// True if a page is costly to translate.
     pub(super) fn costly(&mut self, page: PageId, size: PageSize) -> bool {
         let VictimaConfig {
             frequency, cost, ..

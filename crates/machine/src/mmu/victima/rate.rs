@@ -1,10 +1,10 @@
-/// How often something happens in 1000 instructions: counted over windows, of which the last that
-/// has ended is known.
+/// Rate of events in 1000 instructions: counted over windows, of which the last that has ended is
+/// known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     window: u64,
     limit: f64,
-    /// Where the window began.
+    /// Instructions at the beginning of the window.
     instructions: u64,
     events: u64,
     high: bool,
@@ -32,7 +32,7 @@ impl Rate {
         }
     }
 
-    /// Whether it was above the limit.
+    /// True if it was above the limit.
     pub(super) fn high(&self) -> bool {
         self.high
     }

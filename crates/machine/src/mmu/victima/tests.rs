@@ -38,7 +38,7 @@ impl<V: Copy> Lru<V> {
         Some(set.remove(at).1)
     }
 
-    /// Whether a key is there, which is a use of it.
+    /// True if a key is there, which is a use of it.
     fn used(&mut self, key: u32) -> bool {
         let found = self.take(key);
         if let Some(value) = found {
@@ -77,7 +77,7 @@ impl SecondLevel {
             .find(|place| place.is_some_and(|line| line.number == number))
     }
 
-    /// Whether the line was there, and the modified one that left for it.
+    /// True if the line was there, and the modified one that left for it.
     fn reference(&mut self, number: u32, modifies: bool) -> (bool, Option<u32>) {
         let favoured = |line: u32| line >= FIRST_BLOCK;
         let favours = self.favours;
@@ -124,7 +124,7 @@ impl SecondLevel {
     }
 }
 
-/// What one translation came to.
+/// Outcome of one translation.
 #[derive(Debug, PartialEq)]
 enum Came {
     First,
@@ -143,8 +143,8 @@ struct Twin {
     counters: HashMap<u32, (u32, u32)>,
     /// By block: its pages that it has.
     blocks: HashMap<u32, Vec<u32>>,
-    /// Of the windows: misses so far, instructions and misses when the last one began, whether it
-    /// had many.
+    /// State of the windows: misses so far, instructions and misses when the last one began,
+    /// whether it had many.
     tlb_misses: (u64, u64, u64, bool),
     cache_misses: (u64, u64, u64, bool),
     hits: u64,
@@ -179,7 +179,7 @@ impl Twin {
         old.is_some()
     }
 
-    /// Whether memory had to serve it.
+    /// True if memory had to serve it.
     fn reference(&mut self, line: u32, modifies: bool) -> bool {
         let old = self.l1.take(line);
         let evicted = self.l1.put(line, old.unwrap_or(false) | modifies);

@@ -24,7 +24,7 @@ use crate::run::progress::Progress;
 use pagelab_events::{Batch, Divisible};
 use std::ops::ControlFlow;
 
-/// What was seen of an interval, as bytes, or the end that somebody asked for.
+/// Survey of an interval, as bytes, or the end that somebody asked for.
 type Looked = Result<Option<Vec<u8>>, BadSurvey>;
 
 /// Looks at one interval of a stream: [`PiecesApart::intervals`] says how many there are. `None` if
@@ -56,7 +56,7 @@ pub fn look_at_interval(
     }
 }
 
-/// How a stream is cut for a design on a machine, and what each piece needs to know of the others.
+/// Cut of a stream for a design on a machine, and what each piece needs to know of the others.
 #[derive(Debug)]
 pub struct PiecesApart {
     survey: Survey,
@@ -72,17 +72,17 @@ pub struct PieceApart {
     pub start: u64,
     /// ... and before what is simulated.
     pub from: u64,
-    /// Where it ends, if not with the stream.
+    /// End, if not with the stream.
     pub to: Option<u64>,
-    /// How many of [`PiecesApart::events`] its memory is made from.
+    /// Number of [`PiecesApart::events`] that its memory is made from.
     pub events: usize,
     /// Lines that are brought in before, as bytes.
     pub lines: Vec<u8>,
 }
 
 impl PiecesApart {
-    /// How many intervals of a stream of so many accesses have to be looked at for a machine: none,
-    /// if it will be one piece.
+    /// Number of intervals of a stream of so many accesses to look at for a machine: none, if it
+    /// will be one piece.
     pub fn intervals(accesses: u64, config: &MachineConfig) -> u64 {
         if may_be_cut(accesses, None, config) {
             Intervals::of(accesses, None).count
@@ -252,7 +252,7 @@ fn go_on(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// What was seen of a stream, from what was seen of each interval.
+/// Survey of a stream, from those of its intervals.
 fn joined(accesses: u64, seen: &[Vec<u8>]) -> Result<Survey, BadSurvey> {
     let intervals = Intervals::of(accesses, None);
     if seen.len() as u64 != intervals.count {

@@ -1,6 +1,6 @@
 use std::io;
 
-/// Why bytes say nothing of a stream.
+/// Reason for which bytes say nothing of a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSurvey {
     /// They cannot be decompressed.
@@ -9,7 +9,7 @@ pub enum BadSurvey {
     /// They are something else.
     #[error("not what was seen of a stream by this version of pagelab")]
     Other,
-    /// What they say cannot be.
+    /// Contents that cannot be.
     #[error("damaged: what was seen of a stream cannot be so")]
     Impossible,
 }

@@ -1,4 +1,4 @@
-//! What cutting a stream may have changed at the most.
+//! Bound on the changes by cutting a stream.
 
 use super::piece::Empty;
 use crate::config::MachineConfig;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often is said how far it is.
+/// Interval of reports of progress.
 const REPORT: Duration = Duration::from_millis(50);
 
 /// So many workers, and what they share.

@@ -1,9 +1,9 @@
-//! What may change the memory of a stream.
+//! Events that may change the memory of a stream.
 
 use pagelab_addr::Vpn;
 use pagelab_events::Control;
 
-/// What may change the memory of a stream, after so many of its accesses.
+/// An event that may change the memory of a stream, after so many of its accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) after: u64,

@@ -8,7 +8,7 @@ use pagelab_os::Effects;
 use pagelab_translation::{Page, PageTable};
 use std::collections::VecDeque;
 
-/// Those that were filled last, twice as many as caches hold.
+/// Frames that were filled last, twice as many as caches hold.
 pub(super) struct Fills {
     last: VecDeque<(u64, Pfn)>,
     most: usize,

@@ -32,7 +32,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Those of a stream of so many accesses: `count` of them, if that is said.
+    /// Intervals of a stream of so many accesses: `count` of them, if that is said.
     pub(super) fn of(accesses: u64, count: Option<u64>) -> Self {
         let count = count.unwrap_or_else(|| {
             let fit = (accesses / SHORTEST).clamp(1, INTERVALS);
@@ -57,7 +57,7 @@ impl Intervals {
         (number / self.length.max(1)).min(self.count - 1)
     }
 
-    /// Where the tail of one begins; at the end of the last, behind which no piece begins.
+    /// Begin of an interval's tail; at the end of the last, behind which no piece begins.
     pub(super) fn tail(&self, interval: u64) -> u64 {
         match self.end(interval) {
             Some(end) => end.saturating_sub(self.tail).max(self.start(interval)),
@@ -65,7 +65,7 @@ impl Intervals {
         }
     }
 
-    /// Where one ends, if not with the stream.
+    /// End of an interval, if not with the stream.
     pub(super) fn end(&self, interval: u64) -> Option<u64> {
         (interval + 1 < self.count).then(|| self.start(interval + 1))
     }

@@ -66,7 +66,7 @@ fn add(all: &mut Outcome, piece: Outcome, begun: &Begun, config: &MachineConfig)
     let before = all.measured.totals;
     let cycles = before.elapsed / u64::from(config.core.width);
     let measured = piece.measured;
-    // What warmed the piece up is measured in others.
+    // A piece's warm-up is measured in others.
     all.simulated += measured.totals.accesses;
     all.skipped_instructions += piece.skipped_instructions - begun.skipped_instructions;
     all.measured.totals = before.and(&measured.totals);

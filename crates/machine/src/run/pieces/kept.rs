@@ -29,7 +29,7 @@ const BYTES: u64 = 16 << 20;
 pub struct SurveyFile(pub PathBuf);
 
 impl SurveyFile {
-    /// What is kept of a stream of so many accesses; `None` where nothing that can be used is.
+    /// Kept survey of a stream of so many accesses; `None` where there is none that can be used.
     pub(super) fn read(&self, accesses: u64) -> Option<Survey> {
         let bytes = fs::read(&self.0).ok()?;
         let survey = Survey::from_bytes(&bytes, accesses).ok()?;
@@ -77,7 +77,7 @@ impl Survey {
         compressed(&raw)
     }
 
-    /// What was seen of a stream of so many accesses.
+    /// Survey of a stream of so many accesses.
     pub(super) fn from_bytes(bytes: &[u8], accesses: u64) -> Result<Self, BadSurvey> {
         let raw = decompressed(bytes, accesses)?;
         let mut rest = raw.as_slice();
@@ -89,7 +89,7 @@ impl Survey {
     }
 }
 
-/// What was seen of one interval.
+/// Survey of one interval.
 pub(super) fn seen_to_bytes(
     seen: &Seen,
     intervals: Intervals,
@@ -141,7 +141,7 @@ pub(super) fn events_to_bytes(events: &[Event]) -> io::Result<Vec<u8>> {
     compressed(&raw)
 }
 
-/// Those, which happen between two places of a stream.
+/// Events between two places of a stream.
 pub(super) fn events_from_bytes(bytes: &[u8], from: u64, to: u64) -> Result<Vec<Event>, BadSurvey> {
     let raw = decompressed(bytes, to)?;
     let mut rest = raw.as_slice();

@@ -1,4 +1,4 @@
-//! What is kept of a stream is what was seen, or nothing.
+//! A kept survey is what was seen, or nothing.
 
 use super::SurveyFile;
 use super::bad::BadSurvey;
@@ -117,7 +117,7 @@ proptest! {
         let survey = joint.survey;
         let bytes = survey.to_bytes().unwrap();
         prop_assert_eq!(&Survey::from_bytes(&bytes, accesses).unwrap(), &survey);
-        // Of another stream.
+        // The survey of another stream.
         prop_assert!(Survey::from_bytes(&bytes, accesses + 1).is_err());
         // Damaged anywhere, or cut short.
         for at in (0..bytes.len()).step_by(7) {

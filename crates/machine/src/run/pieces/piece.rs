@@ -18,10 +18,10 @@ use pagelab_os::OsStatistics;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Where a piece is in its stream.
+/// Extent of a piece in its stream.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Extent {
-    /// What is measured begins after so many accesses ...
+    /// Accesses before the measured part ...
     pub(super) start: u64,
     /// ... and what is simulated, after so many.
     pub(super) from: u64,
@@ -43,7 +43,7 @@ pub(super) const PACED: u64 = 1 << 18;
 /// Accesses of a batch of lines that are brought in.
 const BATCH: usize = 4096;
 
-/// How a machine stood where a piece began to be measured.
+/// State of a machine where a piece began to be measured.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) skipped_instructions: u64,
@@ -59,7 +59,7 @@ pub(super) struct Empty {
     pub(super) caches: [u64; 3],
 }
 
-/// What came of a piece.
+/// Outcome of a piece.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Ended {
     /// `None` for one that ended while it warmed up.
@@ -69,7 +69,7 @@ pub(crate) struct Ended {
     pub(super) stopped: Option<Stopped>,
 }
 
-/// What all pieces share.
+/// State that all pieces share.
 pub(super) struct Run<'a> {
     pub(super) config: &'a MachineConfig,
     pub(super) stream: &'a dyn Divisible,

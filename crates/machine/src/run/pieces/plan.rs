@@ -1,4 +1,4 @@
-//! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
+//! Cuts of a stream, and how much of what comes before a cut warms the piece behind it.
 
 use super::intervals::{Intervals, LONGEST, RECENT, TIMED};
 use super::piece::{Extent, PACED};
@@ -30,7 +30,7 @@ const TOLERATED: f64 = 4e-6;
 /// of pages in the TLB.
 const TOLERATED_OF_MISSES: f64 = 2.5e-3;
 
-/// What decisions are looked at together: about lines, data's and page tables'; about translations.
+/// Number of kinds that decisions tell apart: lines, data's and page tables'; translations.
 const KINDS: usize = 2;
 /// The grain whose units such decisions miss.
 const MISSED: [usize; KINDS] = [0, 1];
@@ -57,13 +57,13 @@ impl Cut {
         piece * self.length
     }
 
-    /// Where its simulation begins, with so many accesses before it that warm up without a clock.
+    /// Begin of its simulation, with so many accesses before it that warm up without a clock.
     fn from(&self, piece: u64, warm_up: u64) -> u64 {
         let timed = if piece == 0 { 0 } else { TIMED };
         self.start(piece).saturating_sub(warm_up + timed)
     }
 
-    /// Where a piece ends, if not with the stream.
+    /// End of a piece, if not with the stream.
     pub(super) fn end(&self, piece: u64) -> Option<u64> {
         (piece + 1 < self.pieces).then(|| self.start(piece + 1))
     }
@@ -98,7 +98,7 @@ fn counts(intervals: Intervals, config: &MachineConfig) -> Vec<u64> {
     }
 }
 
-/// Whether a stream of so many accesses may be cut at all: if not, nobody need look at it.
+/// True if a stream of so many accesses may be cut at all: if not, nobody need look at it.
 pub(super) fn may_be_cut(accesses: u64, count: Option<u64>, config: &MachineConfig) -> bool {
     match count {
         Some(count) => Intervals::of(accesses, Some(count)).count > 1,
@@ -106,11 +106,11 @@ pub(super) fn may_be_cut(accesses: u64, count: Option<u64>, config: &MachineConf
     }
 }
 
-/// How a stream is cut for a machine.
+/// Cut of a stream for a machine.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) cut: Cut,
-    /// Of each piece that can be read, accesses before it that warm caches and TLB.
+    /// For each piece that can be read, accesses before it that warm caches and TLB.
     pub(super) warm_up: Vec<u64>,
     /// Lines that are brought in before these.
     pub(super) lines: Vec<Past>,
@@ -135,7 +135,7 @@ impl Plan {
         let taken = Taken::of(&survey.events, intervals.start(intervals.count - 1));
         let most = (MARGIN * lines(config)) as usize;
         let copy = config.memory.memory_bytes / PAGE_BYTES / FRAMES_AN_ACCESS;
-        // Where others use the last level a piece is begun twice (`piece::pace`).
+        // A piece is begun twice where others use the last level (`piece::pace`).
         let (times, paced) = match config.caches.others {
             Some(_) => (2, PACED),
             None => (1, 0),
@@ -201,7 +201,7 @@ impl Plan {
                 last.map_or(0, |last| cut.start(piece) - last)
             });
             let back = back.max().unwrap_or_default();
-            // What was used of pages that are no more is not in the sample: their frames have other names.
+            // Uses of pages that are no more are not in the sample: their frames have other names.
             let seek = back > RECENT || fetches || !taken.is_empty();
             let known = seek.then(|| {
                 let sought = Sought {
@@ -220,7 +220,7 @@ impl Plan {
             let from = cut.from(piece, back);
             let lines = known.into_iter().flatten();
             let lines = lines.map(|(used, since)| (used.seen_from(from, taken), since));
-            // How far back is looked for data's sake alone.
+            // Distance to look back for data's sake alone.
             let lines = lines.filter(|(used, _)| all || used.line.is_code() || !used.is_there());
             let past: Past = lines.collect();
             (back.max(u64::from(!past.lines.is_empty())), past)
@@ -240,7 +240,7 @@ impl Plan {
         timed + self.warm_up.iter().sum::<u64>() + lines as u64
     }
 
-    /// Where a piece is, if it can be read.
+    /// Extent of a piece, if it can be read.
     pub(super) fn extent(&self, piece: u64) -> Option<Extent> {
         let &warm_up = self.warm_up.get(piece as usize)?;
         Some(Extent {
@@ -283,10 +283,10 @@ struct Reuse {
     last: u64,
 }
 
-/// What of a stream may be found in caches and TLB, whatever the cut.
+/// Uses of a stream that may be found in caches and TLB, whatever the cut.
 struct Reuses {
     all: Vec<Reuse>,
-    /// How many units are not found that an interval uses, by kind.
+    /// Number of units that an interval uses and does not find, by kind.
     misses: [u64; KINDS],
 }
 
@@ -300,7 +300,7 @@ impl Reuses {
         let mut known: [Known; GRAINS.len()] = Default::default();
         let capacities = capacities(config);
         for (interval, uses) in (0..).zip(&survey.uses) {
-            // What was used before, and not since, is gone when the interval begins.
+            // Units used before, and not since, are gone when the interval begins.
             let reach: Vec<Option<u64>> = (known.iter().zip(capacities).zip(GRAINS))
                 .map(|((known, capacity), grain)| {
                     Some(known.horizon(intervals, capacity? >> grain.one_in))
@@ -355,7 +355,7 @@ fn capacities(config: &MachineConfig) -> [Option<u64>; GRAINS.len()] {
 #[derive(Default)]
 struct Known {
     last: Uses,
-    /// How many units were last used in each interval.
+    /// Number of units last used in each interval.
     in_interval: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Which lines a part of an interval used, in the order of their last uses.
+//! Lines that a part of an interval used, in the order of their last uses.
 //!
 //! A cache with LRU replacement that is given the lines of the past once each, in the order of their
 //! last uses, holds what it would hold after all of the past; so does a TLB.
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
-/// Of an interval that uses more lines so many are kept, those that it used last: what caches of 32 MiB hold.
+/// Largest number of lines kept of an interval, those that it used last: what caches of 32 MiB hold.
 pub(super) const MOST: usize = 1 << 19;
 
 const REGION_SHIFT: u32 = 30;
@@ -21,7 +21,7 @@ const LINES: usize = 1 << (REGION_SHIFT - LINE_SHIFT);
 const PAGES: usize = 1 << (REGION_SHIFT - PAGE_SHIFT);
 pub(super) const PAGE_LINES: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
-/// What a process uses of its address space, and in which way: both may use the same line.
+/// A process's address space and the way of its use, as data or code: both may use the same line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Space(u32);
 
@@ -64,7 +64,7 @@ impl Line {
         Space((self.unit() >> LINE_BITS) as u32)
     }
 
-    /// Whether instructions were fetched from it, and not data.
+    /// True if instructions were fetched from it, and not data.
     pub(super) fn is_code(self) -> bool {
         self.space().0 & 1 == 1
     }
@@ -104,7 +104,7 @@ pub(super) struct Recent {
     regions: Vec<Region>,
     /// Lines of pages that have been taken away since, each with its last use and when that was.
     gone: Vec<(u32, Line, u64)>,
-    /// Whether some of these were dropped.
+    /// Some of these were dropped.
     dropped: bool,
 }
 
@@ -125,7 +125,7 @@ impl Region {
         }
     }
 
-    /// Those of these pages of it that were used.
+    /// Pages among these that were used.
     fn used(&self, of: Range<usize>) -> impl Iterator<Item = usize> {
         let (first, last) = (of.start, of.end.saturating_sub(1));
         let words = first / 64..(of.end.div_ceil(64)).max(first / 64);
@@ -261,10 +261,9 @@ fn keep_last(lines: &mut Vec<(u32, Line, u64)>, most: usize) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
-    /// Which of them, by place, are of pages that were taken away within the part, and after how many
-    /// accesses of the stream.
+    /// Lines, by place, of pages that were taken away within the part, and after how many accesses of the stream.
     pub(super) gone: Vec<(u32, u64)>,
-    /// Whether the part has used no others.
+    /// The part has used no others.
     pub(super) all: bool,
 }
 
@@ -290,12 +289,12 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Which of the pages that its address had one after the other it is of.
+    /// Index of its page among those that its address had one after the other.
     pub(super) fn generation(&self, taken: &Taken) -> usize {
         taken.before(self.line.process(), self.line.vpn().0, self.until)
     }
 
-    /// What was used of a page that is still there after so many accesses has no end.
+    /// A line of a page that is still there after so many accesses has no end.
     pub(super) fn seen_from(mut self, accesses: u64, taken: &Taken) -> Self {
         let (process, page) = (self.line.process(), self.line.vpn().0);
         if self.until >= accesses || self.generation(taken) == taken.before(process, page, accesses)
@@ -313,7 +312,7 @@ impl Used {
         }
     }
 
-    /// Whether its page is there still.
+    /// True if its page is there still.
     pub(super) fn is_there(&self) -> bool {
         self.until == NOT_TAKEN
     }
@@ -323,13 +322,12 @@ impl Used {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     pub(super) lines: Vec<Used>,
-    /// Those from the first number on were used last after so many accesses or later, in order.
+    /// Lines from the first number on were used last after so many accesses or later, in order.
     pub(super) since: Vec<(u32, u64)>,
 }
 
 impl Past {
-    /// Those that were used last in each part of an interval, with where it begins and ends, up to so many
-    /// accesses.
+    /// Lines used last in each part of an interval, with where it begins and ends, up to so many accesses.
     pub(super) fn parts(&self, accesses: u64) -> impl Iterator<Item = (&[Used], u64, u64)> {
         let ends = self.since.iter().skip(1).copied();
         let ends = ends.chain([(self.lines.len() as u32, accesses)]);
@@ -357,18 +355,18 @@ impl FromIterator<(Used, u64)> for Past {
     }
 }
 
-/// Which lines are looked for.
+/// Lines that are looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Sought {
     /// Before this interval ...
     pub(super) until: usize,
     /// ... with the tail of the one before it, or without.
     pub(super) tail: bool,
-    /// How many at most, the last ...
+    /// Largest number of them, the last ...
     pub(super) most: usize,
     /// ... and how many at least, if there are others.
     pub(super) least: usize,
-    /// Those of code as well.
+    /// Lines of code as well.
     pub(super) code: bool,
 }
 
@@ -391,7 +389,7 @@ pub(super) fn before(
         code,
     } = sought;
     let mut seen: HashSet<u64, BuildHasherDefault<Spread>> = HashSet::default();
-    // Of addresses that had other pages before.
+    // Lines of addresses that had other pages before.
     let mut seen_later: HashSet<(u64, usize)> = HashSet::new();
     let mut found = Vec::new();
     let parts = (0..)
@@ -419,7 +417,7 @@ pub(super) fn before(
                 found.push((used, start));
             }
         }
-        // Those before them are older than others that nobody knows of.
+        // Lines before them are older than others that nobody knows of.
         match lines.all {
             true => {}
             false if found.len() < least => return None,

@@ -22,7 +22,7 @@ fn sought(until: usize, tail: bool, most: usize, least: usize) -> Sought {
     }
 }
 
-/// What a process uses, or pages of it that are unmapped before it does.
+/// A use by a process, or pages of it that are unmapped before it.
 type Step = (u32, u64, bool, Option<(u64, u64)>);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -50,7 +50,7 @@ proptest! {
         let mut stores = Vec::new();
         let mut ends = Vec::new();
         let mut events = Vec::new();
-        // Of each page, how often it was taken away, and whether it was used since.
+        // For each page, how often it was taken away, and whether it was used since.
         let mut pages = HashMap::<(u32, u64), (usize, bool)>::new();
         let mut list: Vec<(u32, u64, usize)> = Vec::new();
         for (interval, of) in (0..).zip(steps.chunks(length)) {
@@ -168,7 +168,7 @@ fn of_many_lines_the_last_are_kept() {
         gone: Vec::new(),
         all,
     };
-    // What a tail used is for the pieces behind the next interval.
+    // The uses of a tail are for the pieces behind the next interval.
     let all = [
         [one(2, true), Lines::default()],
         [one(6, true), one(6, false)],

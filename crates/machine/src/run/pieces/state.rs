@@ -92,7 +92,7 @@ impl<P: PageTable> MemoryState<P> {
     }
 }
 
-/// What a page is mapped to; `directory` is one to number in what is not known yet.
+/// Mapping of a page; `directory` is one to number in what is not known yet.
 pub(super) fn look_up(
     table: &impl PageTable,
     directory: &mut PageDirectory,
@@ -104,7 +104,7 @@ pub(super) fn look_up(
     table.lookup(Page { id, asid, vpn })
 }
 
-/// What is brought into the caches before a piece.
+/// A part of the warm-up of a piece's caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Warmth {
     /// A line of a page, by its address.
@@ -113,7 +113,7 @@ pub(super) enum Warmth {
     Frame(u32),
     /// A frame that the kernel has filled in a fault.
     Filled(Pfn),
-    /// What others bring into the last level in the time of so many accesses.
+    /// Time of so many accesses, in which others bring lines into the last level.
     Passed(u64),
 }
 
@@ -138,9 +138,9 @@ pub(super) struct Leader<P> {
     found: usize,
     frames: HashMap<WhatWas, Pfn>,
     fills: Fills,
-    /// Whether others use the last level.
+    /// Others use the last level.
     others: bool,
-    /// Whether instructions are fetched.
+    /// Instructions are fetched.
     fetches: bool,
     /// The event that comes next.
     next: usize,
@@ -223,9 +223,9 @@ impl<P: PageTable + Clone> Leader<P> {
         }
     }
 
-    /// What is to be brought in before so many accesses of lines, all of which are known by now, and of
-    /// frames that the kernel has filled: among the lines that were used last in the same part of an
-    /// interval as if last uses were spread evenly over it.
+    /// Warm-up before so many accesses of lines, all of which are known by now, and of frames that the kernel has
+    /// filled: among the lines that were used last in the same part of an interval as if last uses were spread evenly
+    /// over it.
     pub(super) fn warmth(&self, past: &Past, accesses: u64) -> Vec<Warmth> {
         let mut warmth = Vec::with_capacity(past.lines.len());
         let mut fills = self.fills.iter().peekable();

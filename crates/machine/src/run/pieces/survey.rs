@@ -38,8 +38,8 @@ pub(super) const GRAINS: [Grain; 4] = [
     },
 ];
 
-/// What of a stream is looked at together. A sample in space: of what is looked at, every use is
-/// seen (SHARDS: Waldspurger et al., FAST 2015).
+/// Units of a stream that are looked at together. A sample in space: of what is looked at, every
+/// use is seen (SHARDS: Waldspurger et al., FAST 2015).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grain {
     pub(super) shift: u32,
@@ -49,33 +49,33 @@ pub(super) struct Grain {
 /// The last use of each unit, in accesses before it.
 pub(super) type Uses = HashMap<u64, u64, BuildHasherDefault<Spread>>;
 
-/// What was seen of an interval.
+/// Survey of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) events: Vec<Event>,
-    /// Of each grain, units with their last use, by name.
+    /// For each grain, units with their last use, by name.
     pub(super) uses: [Vec<(u64, u64)>; GRAINS.len()],
     /// The lines before its tail, and of it, or those used last.
     pub(super) lines: [Lines; 2],
-    /// Whether the stream cannot be read beyond.
+    /// The stream cannot be read beyond.
     pub(super) broken: bool,
     /// After how many accesses the stream says that it leaves others out.
     pub(super) left_out: Vec<u64>,
 }
 
-/// What is known of a stream when all of it has been seen.
+/// Survey of a stream when all of it has been seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
     pub(super) intervals: Intervals,
-    /// What may change the memory, in order: no touch after which another would be in vain.
+    /// Events that may change the memory, in order: no touch after which another would be in vain.
     pub(super) events: Vec<Event>,
-    /// Of each interval that could be read and each grain, units with their last use.
+    /// For each interval that could be read and each grain, units with their last use.
     pub(super) uses: Vec<[Vec<(u64, u64)>; GRAINS.len()]>,
-    /// Of the same intervals the lines before the tail, and of it, if they are many those used last.
+    /// For the same intervals the lines before the tail, and of it, if they are many those used last.
     pub(super) lines: Vec<[Lines; 2]>,
-    /// Whether accesses are missing between those that there are.
+    /// Accesses are missing between those that there are.
     pub(super) leaves_out: bool,
-    /// Whether the stream cannot be read beyond the last of these.
+    /// The stream cannot be read beyond the last of these.
     pub(super) broken: bool,
 }
 
@@ -117,7 +117,7 @@ impl Survey {
         joint.unwrap_or_else(PoisonError::into_inner).survey
     }
 
-    /// Whether all of the stream was seen.
+    /// True if all of the stream was seen.
     pub(super) fn is_complete(&self) -> bool {
         !self.broken && self.uses.len() as u64 == self.intervals.count
     }
@@ -127,7 +127,7 @@ impl Survey {
 pub(super) struct Joint {
     touched: Touched,
     fetched: Touched,
-    /// What was seen and waits for an interval before it.
+    /// Surveys that wait for an interval before them.
     ahead: BTreeMap<u64, Seen>,
     pub(super) survey: Survey,
 }
@@ -160,7 +160,7 @@ impl Joint {
         if survey.broken {
             return;
         }
-        // What is missing before the first access or after the last is in nobody's way.
+        // A gap before the first access or after the last is in nobody's way.
         let within = |after: &u64| (1..survey.intervals.accesses).contains(after);
         survey.leaves_out |= seen.left_out.iter().any(within);
         survey.broken = seen.broken;
@@ -235,7 +235,7 @@ pub(super) fn look(
 
 struct Looking {
     touched: Touched,
-    /// Of a stream with code: what is executed, and its pages.
+    /// For a stream with code: what is executed, and its pages.
     executed: Option<Executed>,
     fetched: Touched,
     /// The line of code used last, until a control event.
@@ -245,9 +245,9 @@ struct Looking {
     /// Accesses before the interval, and before the next access.
     first: u64,
     at: u64,
-    /// Where the tail begins.
+    /// Begin of the tail.
     tail: u64,
-    /// Of each grain the unit used last, and the last of its uses in a row.
+    /// For each grain the unit used last, and the last of its uses in a row.
     last: [(u64, u64); GRAINS.len()],
     uses: [Uses; GRAINS.len()],
     seen: Seen,
@@ -337,7 +337,7 @@ impl Looking {
 
     fn control(&mut self, batch: &Batch, before: usize, control: &Control) {
         if matches!(control, Control::Exit { .. }) && self.executed.is_some() {
-            // What was executed before has no memory afterwards.
+            // Code executed before has no memory afterwards.
             self.code(batch, before);
         }
         let process = batch.process;

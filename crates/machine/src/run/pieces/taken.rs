@@ -29,7 +29,7 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    /// What this one takes away from its process.
+    /// Pages that this one takes away from its process.
     pub(super) fn control(&mut self, process: u32, control: &Control) -> [Pages; 2] {
         match *control {
             Control::Map { addr, len, .. }
@@ -80,7 +80,7 @@ impl Taking {
 pub(super) struct Taken(HashMap<(u32, u64), Vec<u64>>);
 
 impl Taken {
-    /// Of events before so many accesses.
+    /// Pages taken by events before so many accesses.
     pub(super) fn of(events: &[Event], before: u64) -> Self {
         let events = &events[..events.partition_point(|event| event.after < before)];
         let ever = Ever::of(events);
@@ -114,12 +114,12 @@ impl Taken {
         Taken(times)
     }
 
-    /// Whether no page was.
+    /// True if no page was.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How often a page was taken away before so many accesses.
+    /// Number of times that a page was taken away before so many accesses.
     pub(super) fn before(&self, process: u32, page: u64, accesses: u64) -> usize {
         let times = self.0.get(&(process, page));
         times.map_or(0, |times| times.partition_point(|&at| at < accesses))

@@ -54,7 +54,7 @@ impl Divisible for Held {
     }
 }
 
-/// What an interval is seen to use, against the last use of each byte's line, found one by one.
+/// The uses seen of an interval, against the last use of each byte's line, found one by one.
 fn check_lines(accesses: &[(u64, u16)], tail: u64) {
     let mut batch = Batch::default();
     for &(offset, size) in accesses {

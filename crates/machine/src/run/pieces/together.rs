@@ -23,11 +23,11 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Copy)]
 pub(crate) struct Pieces<'a> {
     pub(crate) stream: &'a dyn Divisible,
-    /// How many pieces are simulated at once.
+    /// Number of pieces that are simulated at once.
     pub(crate) workers: usize,
-    /// How many there are, where the length of the stream and the caches are not to decide.
+    /// Number of pieces, where the length of the stream and the caches are not to decide.
     pub(crate) count: Option<u64>,
-    /// Where what was seen of the stream is kept between runs.
+    /// File that keeps the survey between runs.
     pub(crate) survey: Option<&'a SurveyFile>,
 }
 
@@ -148,7 +148,7 @@ fn prepare(
     if !plan::may_be_cut(accesses, pieces.count, config) {
         return (Survey::of_nothing(accesses), Plan::of_one_piece(accesses));
     }
-    // What is kept is what is looked at by itself.
+    // A kept survey is of the usual intervals alone.
     let file = pieces.survey.filter(|_| pieces.count.is_none());
     let kept = file.and_then(|file| file.read(accesses));
     let survey = kept.unwrap_or_else(|| {
@@ -184,7 +184,7 @@ fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// What workers share.
+/// State that workers share.
 struct Work<'a> {
     config: &'a MachineConfig,
     stream: &'a dyn Divisible,

@@ -1,4 +1,4 @@
-//! What a small machine decides about a stream: which level of TLB and cache has what.
+//! Decisions of a small machine about a stream: which level of TLB and cache has what.
 
 use super::event_driven::{Access, Instruction, Reference, Request, Translation, Walk};
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ pub(crate) struct Made {
     pub(crate) gap: u32,
     pub(crate) dep: u32,
     pub(crate) arithmetic: [u16; 2],
-    /// Whether a mispredicted branch comes before it, and which load that waits for.
+    /// Mispredicted branch before it: the load that it waits for, and whether it reconverges.
     pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
     /// Neither a load nor a store, but a prefetch.
@@ -18,7 +18,7 @@ pub(crate) struct Made {
     pub(crate) page: u32,
     /// Its line in the page.
     pub(crate) line: u32,
-    /// Whether it reaches into the next line.
+    /// It reaches into the next line.
     pub(crate) straddles: bool,
     pub(crate) kernel: u64,
 }
@@ -42,7 +42,7 @@ impl Lru {
         }
     }
 
-    /// Whether a key is there; it is afterwards.
+    /// True if a key is there; it is afterwards.
     fn use_key(&mut self, key: u32) -> bool {
         self.uses += 1;
         let before = self.last_use.insert(key, self.uses);
@@ -69,7 +69,7 @@ pub(crate) struct Sizes {
     /// Fixed time of a walk, and of a page fault, which the first access to a page takes.
     pub(crate) fixed: u64,
     pub(crate) fault: Option<u64>,
-    /// Whether each walk reads something that nothing waits for.
+    /// Each walk reads something that nothing waits for.
     pub(crate) background: bool,
     /// Lines that are fetched ahead of one that the first level does not have.
     pub(crate) ahead: u32,

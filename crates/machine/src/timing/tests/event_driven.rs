@@ -23,7 +23,7 @@ pub(crate) struct Reference {
     pub(crate) level: usize,
 }
 
-/// What a walker does for a page, and the fault that follows.
+/// Work of a walker for a page, and the fault that follows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Walk {
     /// Fixed time.
@@ -36,13 +36,13 @@ pub(crate) struct Walk {
     pub(crate) fault: Option<u64>,
 }
 
-/// Where a translation is found, going by the order of the program.
+/// Place of a translation, going by the order of the program.
 #[derive(Clone, Debug)]
 pub(crate) enum Translation {
     FirstTlb,
     SecondTlb,
     Walks(Vec<Walk>),
-    /// Of a prefetch: nowhere.
+    /// A prefetch's page that is nowhere.
     Unmapped,
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct Request {
     pub(crate) page: u32,
     pub(crate) translation: Translation,
     pub(crate) data: Reference,
-    /// What is fetched ahead into the second level when it has its translation.
+    /// Lines fetched ahead into the second level when it has its translation.
     pub(crate) prefetches: Vec<Reference>,
 }
 
-/// What an instruction does with registers, of which there are eight.
+/// Use of registers by an instruction; there are eight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Instruction {
-    /// Of which it makes its address, if it has one, and what it computes; into which, and how many
-    /// cycles that takes.
+    /// Registers that its address, if it has one, and its result are made from; the result's, and
+    /// how many cycles that takes.
     pub(crate) address: Vec<usize>,
     pub(crate) operands: Vec<usize>,
     pub(crate) result: usize,
@@ -96,11 +96,11 @@ pub(crate) struct Parameters {
     pub(crate) second_tlb: u64,
     /// From the end of a mispredicted branch to the instructions after it.
     pub(crate) misprediction: u64,
-    /// Of the four levels; memory's without the transfer of the lines before.
+    /// Latencies of the four levels; memory's without the transfer of the lines before.
     pub(crate) latency: [u64; 4],
     /// Memory's latencies, if they differ.
     pub(crate) spread: Option<[f64; 16]>,
-    /// How long memory is busy with a line.
+    /// Time for which memory is busy with a line.
     pub(crate) transfer: u64,
     /// The first level in which walks look.
     pub(crate) walks_enter: usize,
@@ -113,7 +113,7 @@ struct Resource<T> {
     queue: BTreeSet<(u64, usize, T)>,
 }
 
-/// Who asks for a line that takes a miss buffer.
+/// Asker of a line that takes a miss buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Miss {
     line: u32,
@@ -121,7 +121,7 @@ struct Miss {
     generation: Option<Generation>,
 }
 
-/// What happens. `request` counts the lines of all accesses.
+/// An event. `request` counts the lines of all accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A read of a walk is back.
@@ -146,7 +146,7 @@ enum Event {
     Look,
 }
 
-/// Who waits for a line.
+/// Waiter for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Waiter {
     Data(usize),
@@ -158,10 +158,10 @@ enum Waiter {
 /// it for all that follow in the order of the program until it is evicted.
 type Generation = usize;
 
-/// What is known about a request that is being translated.
+/// State of a request that is being translated.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Whose walks it does: its own, or those of an older one that asks later.
+    /// Generation of the walks that it does: its own, or that of an older one that asks later.
     generation: usize,
     walk: usize,
     step: usize,
@@ -171,10 +171,10 @@ struct Progress {
 pub(crate) struct Twin<'a> {
     parameters: Parameters,
     accesses: &'a [Access],
-    /// Of each request: its access, and its number there.
+    /// For each request: its access, and its number there.
     requests: Vec<(usize, usize)>,
     first_request: Vec<usize>,
-    /// Of each access: how many instructions come before it, and page faults yet to be handled.
+    /// For each access: how many instructions come before it, and page faults yet to be handled.
     instruction: Vec<usize>,
     faults_left: Vec<usize>,
     kernel_until: Option<(usize, u64)>,
@@ -224,7 +224,7 @@ pub(crate) struct Twin<'a> {
     memory_free: u64,
 }
 
-/// How often a request faults.
+/// Number of faults of a request.
 fn faults(request: &Request) -> usize {
     match &request.translation {
         Translation::Walks(walks) => walks.iter().filter(|walk| walk.fault.is_some()).count(),
@@ -312,7 +312,7 @@ impl<'a> Twin<'a> {
         &self.accesses[access].requests[number]
     }
 
-    /// Which reference brings what each one finds.
+    /// Finds the reference that brings what each one finds.
     fn find_generations(&mut self) {
         let mut pages = HashMap::new();
         let mut lines: HashMap<u32, Generation> = HashMap::new();

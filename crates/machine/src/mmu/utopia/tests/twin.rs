@@ -1,4 +1,4 @@
-//! What Utopia does, in lists that are looked through from end to end.
+//! Utopia in lists that are looked through from end to end.
 
 use super::FRAMES;
 use crate::caches::served::Served;
@@ -69,7 +69,7 @@ pub(super) enum Came {
     },
 }
 
-/// Who is in a way, by the number of the page in units of its size, and for how long.
+/// Pages in the ways of a set, by their number in units of their size, and for how long.
 type Set = Vec<Option<(u32, u8)>>;
 
 #[derive(Debug, Default, PartialEq)]
@@ -89,7 +89,7 @@ pub(super) struct Twin {
     filters: Option<Lru>,
     tags: Option<Lru>,
     sets: HashMap<(usize, u32), Set>,
-    /// Of each page's walks since its entry was written: how many of their reads memory served.
+    /// For each page's walks since its entry was written: how many of their reads memory served.
     walks: HashMap<(usize, u32), Vec<u32>>,
     /// By size.
     pub(super) counted: [Counted; 2],
@@ -154,7 +154,7 @@ impl Twin {
         )
     }
 
-    /// Which of these lines a cache of the walker does not have.
+    /// Lines among these that a cache of the walker does not have.
     fn missing(cache: &mut Option<Lru>, lines: impl Iterator<Item = u64>) -> Vec<u32> {
         let lines = lines.map(|line| line as u32);
         let has = |line: &u32| {
@@ -165,7 +165,7 @@ impl Twin {
         lines.filter(|line| !has(line)).collect()
     }
 
-    /// What a walk of the segments reads: lines that go out together, and its cycles.
+    /// Reads of a walk of the segments: lines that go out together, and its cycles.
     fn walk_segments(&mut self, page: Page) -> (Vec<Vec<u32>>, u32, Option<usize>) {
         let utopia = self.config.utopia;
         let sizes: Vec<usize> = (0..2)

@@ -3,7 +3,7 @@
 use super::{Event, Generation, Miss, Reference, Twin, Waiter};
 
 impl Twin<'_> {
-    /// Whether a line under way or brought already answers a reference, and when.
+    /// Time at which a line under way or brought already answers a reference, if it does.
     pub(super) fn answered(
         &mut self,
         line: u32,
@@ -203,8 +203,8 @@ impl Twin<'_> {
     }
 }
 
-/// Which of memory's latencies a line has: the uppermost four bits of what MurmurHash3 ends with. No
-/// stream is longer than a stretch.
+/// Sixteenth of memory's latencies that a line has: the uppermost four bits of what MurmurHash3 ends with. No stream
+/// is longer than a stretch.
 fn sixteenth(line: u32) -> usize {
     let by = |number: u64, shift: u32, times: u64| (number ^ number >> shift) * times % (1 << 32);
     let twice = by(by(line.into(), 16, 2_246_822_507), 13, 3_266_489_909);

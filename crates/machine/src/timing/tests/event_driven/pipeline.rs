@@ -22,7 +22,7 @@ impl Twin<'_> {
         self.decide();
         while self.next_access < self.accesses.len() {
             let access = &self.accesses[self.next_access];
-            // What comes after a fault has to start anew when it has been handled.
+            // An access after a fault has to start anew when that has been handled.
             if self.next_access > 0 && self.faults_left[self.next_access - 1] > 0 {
                 return;
             }

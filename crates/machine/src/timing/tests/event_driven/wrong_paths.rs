@@ -6,9 +6,9 @@ use std::collections::HashSet;
 
 #[derive(Debug, Default)]
 pub(super) struct WrongPaths {
-    /// Those that have not been decided, in the order of the program.
+    /// Branches that have not been decided, in the order of the program.
     open: Vec<Branch>,
-    /// Of each access: when it was dispatched again, if it was; 0 if not.
+    /// For each access: when it was dispatched again, if it was; 0 if not.
     again: Vec<u64>,
     /// When there is somebody to look, and whether it is now.
     looks: HashSet<u64>,
@@ -18,7 +18,7 @@ pub(super) struct WrongPaths {
 #[derive(Clone, Copy, Debug)]
 struct Branch {
     access: usize,
-    /// How many instructions come before it, and when it is dispatched.
+    /// Number of instructions before it, and when it is dispatched.
     instruction: usize,
     dispatched: u64,
     dep: u32,
@@ -47,8 +47,8 @@ impl Twin<'_> {
         });
     }
 
-    /// Whether an instruction that could be dispatched at `time` has to wait until it is known which
-    /// branches have been decided by then.
+    /// True if an instruction that could be dispatched at `time` has to wait until it is known which branches have
+    /// been decided by then.
     pub(super) fn waits_to_be_dispatched(&mut self, time: u64) -> bool {
         let Some(first) = self.wrong_paths.open.first() else {
             return false;
@@ -108,7 +108,7 @@ impl Twin<'_> {
         }
     }
 
-    /// Whether an access that could start now starts later, since it has been thrown away.
+    /// True if an access that could start now starts later, since it has been thrown away.
     pub(super) fn again(&mut self, access: usize, now: u64) -> bool {
         self.decide();
         let first = self.wrong_paths.open.first();
@@ -138,7 +138,7 @@ impl Twin<'_> {
         }
     }
 
-    /// Whether an instruction cannot retire, since a branch before it has not been decided.
+    /// True if an instruction cannot retire, since a branch before it has not been decided.
     pub(super) fn held_back(&self, instruction: usize) -> bool {
         let first = self.wrong_paths.open.first();
         first.is_some_and(|branch| branch.instruction <= instruction)
