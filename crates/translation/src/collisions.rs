@@ -1,4 +1,4 @@
-//! How often keys meet in one hashed table, by the table's size (DPT paper, Figure 4).
+//! Collisions of keys in one hashed table, by the table's size (DPT paper, Figure 4).
 
 use crate::city::city_hash64;
 
@@ -27,8 +27,8 @@ pub fn hash_collisions(entries: u64, pages: u64, seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Of `pages` entered at random in `entries`, entries (1 - (1 - 1/entries)^pages) are expected
-    /// to be taken; every other page has collided.
+    /// With `pages` entered at random in `entries`, entries (1 - (1 - 1/entries)^pages) are
+    /// expected to be taken; every other page has collided.
     #[test]
     fn as_many_as_balls_in_bins() {
         for (entries, pages) in [(4096, 100_000), (1 << 20, 500_000), (1 << 24, 1_000_000)] {

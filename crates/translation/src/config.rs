@@ -4,6 +4,6 @@
 pub struct ConfigError {
     /// The key, as written in a configuration file.
     pub key: &'static str,
-    /// What is wrong with its value.
+    /// Error in its value.
     pub reason: String,
 }

@@ -1,6 +1,6 @@
 use pagelab_addr::{PageId, PageSize, Pfn};
 
-/// What a frame of physical memory is used for.
+/// Use of a frame of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameUse {
     /// Nothing.
@@ -34,14 +34,14 @@ pub trait Frames {
     /// Number of frames of the memory.
     fn count(&self) -> u32;
 
-    /// What a frame is used for.
+    /// Use of a frame.
     ///
     /// # Panics
     /// When `pfn` is not below [`Frames::count`]; so do all that take a frame.
     fn usage(&self, pfn: Pfn) -> FrameUse;
 
-    /// Whether the aligned 2 MiB block around a frame is already broken up: at least one, but
-    /// not every frame of it in use, or in use by pages smaller than 2 MiB.
+    /// True if the aligned 2 MiB block around a frame is already broken up: at least one, but not
+    /// every frame of it in use, or in use by pages smaller than 2 MiB.
     fn in_fragmented_block(&self, pfn: Pfn) -> bool;
 
     /// Takes 2^`order` contiguous, aligned frames for a page table, wherever they are. `None`

@@ -9,8 +9,8 @@ const BACK: u32 = BUCKET - FRONT;
 /// Back yards that a page may be in.
 const CHOICES: u32 = 6;
 
-/// Which of its places a page is in: what a mosaic TLB and its page table keep instead of a frame
-/// number. Seven bits.
+/// Number of a page's place among those that it may have, which a mosaic TLB and its page table
+/// keep instead of a frame number. Seven bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpfn(pub u8);
 
@@ -19,7 +19,7 @@ impl Cpfn {
     pub const PLACES: u32 = FRONT + CHOICES * BACK;
 }
 
-/// How a page was placed.
+/// Yard in which a page was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yard {
     /// In the front yard of its own bucket.
@@ -91,7 +91,7 @@ impl Iceberg {
         Some((pfn, Yard::Back))
     }
 
-    /// Which of its places a page is in; `None` when it is in none of them.
+    /// Number of a page's place; `None` when it is in none of them.
     #[inline]
     pub fn compress(&self, page: PageId, pfn: Pfn) -> Option<Cpfn> {
         let key = u64::from(page.0);

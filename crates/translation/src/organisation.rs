@@ -3,9 +3,9 @@ use crate::{Displaced, Frames, MapError, Page, PageMap, PageTable, Run, Translat
 use pagelab_addr::{Asid, PageSize, Pfn};
 use std::ops::Range;
 
-/// Where the entries of a page table lie in simulated memory, and how a walk reads them: what a
-/// design of a page table is. It does not know where pages are: that is in the [`PageMap`] beside
-/// it, of which an operation is told.
+/// A design of a page table: the places of its entries in simulated memory, and how a walk reads
+/// them. It does not know where pages are: that is in the [`PageMap`] beside it, of which an
+/// operation is told.
 ///
 /// One object has the tables of all address spaces and the walk caches of all cores.
 pub trait Organisation {
@@ -156,7 +156,7 @@ impl<O: Organisation> PageTable for Paged<O> {
         let entered = self
             .organisation
             .enter(frames, &self.mapped, page, size, work);
-        // What was moved may be the very frame that is to be mapped.
+        // A frame that was moved may be the very one that is to be mapped.
         let Translation { pfn, writable, .. } = self.follow(work, before, translation);
         entered?;
         self.mapped.enter(page.id, size, Pte::new(pfn, writable));

@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Whether its address has so many bits, and those above are as the highest of these.
+    /// True if its address has so many bits, and those above are as the highest of these.
     pub(crate) fn is_canonical(self, bits: u32) -> bool {
         let unused = 64 - bits;
         let address = self.vpn.address().0;
@@ -22,13 +22,13 @@ impl Page {
     }
 }
 
-/// Where a page is.
+/// Place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// The frame of the 4 KiB page that was asked for, also inside a larger page.
     pub pfn: Pfn,
     /// Size of the page that maps it.
     pub size: PageSize,
-    /// Whether a store may go through; otherwise it faults (copy-on-write).
+    /// A store may go through; otherwise it faults (copy-on-write).
     pub writable: bool,
 }

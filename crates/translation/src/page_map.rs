@@ -1,5 +1,5 @@
-//! What is mapped: the entries behind every page table, packed and indexed by dense numbers so that
-//! a look-up is a few array reads. Where these entries lie in *simulated* memory is the
+//! Mapped pages: the entries behind every page table, packed and indexed by dense numbers so that a
+//! look-up is a few array reads. Where these entries lie in *simulated* memory is the
 //! organisations' affair.
 
 use crate::{Page, Translation};
@@ -54,7 +54,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// 4 KiB pages in a 2 MiB region, and 2 MiB regions in a 1 GiB region.
 const ENTRIES: usize = 512;
 
-/// Which of 512 entries are present.
+/// A bit for each of 512 entries that is present.
 type Bits = [u64; ENTRIES / 64];
 
 /// The entries of 2 MiB regions in which 4 KiB pages are mapped, by slot.
@@ -92,7 +92,7 @@ impl Slots {
         self.present[slot as usize][index / 64] |= 1 << (index % 64);
     }
 
-    /// Whether no entry is left.
+    /// True if no entry is left.
     fn remove(&mut self, slot: u32, index: usize) -> bool {
         self.write(slot, index, Pte::ABSENT);
         let index = index & (ENTRIES - 1);
@@ -245,7 +245,7 @@ impl PageMap {
         Some(PageId(gib << GIB_ORDER))
     }
 
-    /// How many of the aligned eight 4 KiB pages from one on are mapped.
+    /// Number of the aligned eight 4 KiB pages from one on that are mapped.
     #[inline]
     pub(crate) fn base_pages(&self, first: PageId) -> u32 {
         let slot = self.region(first).slot;
@@ -257,7 +257,7 @@ impl PageMap {
         (word >> (index % 64) & 0xff).count_ones()
     }
 
-    /// Where a page is.
+    /// Place of a page.
     #[inline]
     pub fn lookup(&self, id: PageId) -> Option<Translation> {
         let vpn = u64::from(id.0);
@@ -296,7 +296,7 @@ impl PageMap {
         }
     }
 
-    /// Whether nothing is mapped, of any size, in the aligned range of a size around a page.
+    /// True if nothing is mapped, of any size, in the aligned range of a size around a page.
     #[inline]
     pub fn is_unmapped(&self, id: PageId, size: PageSize) -> bool {
         match size {
@@ -309,7 +309,7 @@ impl PageMap {
         }
     }
 
-    /// Whether 4 KiB pages are mapped in the 2 MiB region around a page.
+    /// True if 4 KiB pages are mapped in the 2 MiB region around a page.
     #[inline]
     pub(crate) fn has_base_pages(&self, id: PageId) -> bool {
         self.region(id).slot != NO_SLOT
@@ -466,7 +466,7 @@ pub struct Run {
     pub first: Page,
     /// Their size.
     pub size: PageSize,
-    /// Which of the region's 4 KiB pages; for a larger page only bit 0 is set.
+    /// Bits of the region's 4 KiB pages; for a larger page only bit 0 is set.
     bits: Bits,
 }
 

@@ -2,7 +2,7 @@ use crate::{Displaced, Frames, Page, Range, Run, Translation, Walk};
 use pagelab_addr::{Asid, PageSize, Pfn};
 use std::ops;
 
-/// What an operation on a page table did, so that a cost can be put on it. Operations add to it.
+/// Work of an operation on a page table, so that a cost can be put on it. Operations add to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Page-table frames taken.
@@ -20,7 +20,7 @@ pub struct Work {
     pub relocated: u64,
 }
 
-/// Why a mapping could not be entered.
+/// Reason for which a mapping could not be entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// No frame for a page of the page table.
@@ -35,8 +35,8 @@ pub enum MapError {
     /// another.
     #[error("the page table translates addresses of {bits} bits")]
     OutOfReach {
-        /// How many bits of an address choose its entry or lie in the page. Those above are as the
-        /// highest of these.
+        /// Number of bits of an address that choose its entry or lie in the page. Those above are
+        /// as the highest of these.
         bits: u32,
     },
 }
@@ -97,17 +97,17 @@ pub trait PageTable {
     /// copy-on-write); `false`, and nothing happens, when it is not mapped so.
     fn update(&mut self, page: Page, translation: Translation) -> bool;
 
-    /// Where a page is, with no effect on walk caches and no cost.
+    /// Place of a page, with no effect on walk caches and no cost.
     fn lookup(&self, page: Page) -> Option<Translation>;
 
     /// The first mapped pages of an address space in a range of page numbers. A page that reaches
     /// out of the range counts as inside.
     fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run>;
 
-    /// Whether nothing is mapped, of any size, in the aligned range of a size around a page.
+    /// True if nothing is mapped, of any size, in the aligned range of a size around a page.
     fn is_unmapped(&self, page: Page, size: PageSize) -> bool;
 
-    /// What a walk would find, with no effect and no cost.
+    /// Result of a walk, with no effect and no cost.
     #[inline(always)]
     fn found(&self, page: Page) -> Option<Translation> {
         self.lookup(page)

@@ -9,7 +9,7 @@ use pagelab_addr::{Asid, DirectoryFull, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_memory::simd::Baseline;
 use thiserror::Error;
 
-/// How many accesses needed a walk.
+/// Numbers of accesses, and of those that needed a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Accesses.
@@ -22,7 +22,7 @@ pub struct Replayed {
     pub outside: u64,
 }
 
-/// Why a list cannot be replayed.
+/// Reason for which a list cannot be replayed.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// The TLB's configuration.

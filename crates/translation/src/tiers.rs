@@ -41,7 +41,7 @@ impl Tiers {
         0..self.frames
     }
 
-    /// How many functions there are.
+    /// Number of functions.
     pub fn functions(&self) -> u32 {
         self.functions
     }

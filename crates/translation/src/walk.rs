@@ -5,12 +5,12 @@ use pagelab_addr::PhysAddr;
 pub struct WalkRead {
     /// Physical address of the entry.
     pub addr: PhysAddr,
-    /// Which step of the walk, from 0. Reads of one step go out in parallel; a step starts when
-    /// the last read of the step before has come back.
+    /// Step of the walk, from 0. Reads of one step go out in parallel; a step starts when the last
+    /// read of the step before has come back.
     pub step: u8,
 }
 
-/// What one page walk does: the reads it makes, in steps, and the fixed time it spends besides.
+/// One page walk: the reads it makes, in steps, and the fixed time it spends besides.
 ///
 /// Reused from walk to walk, so that walking allocates nothing.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,7 @@ impl Walk {
         self.background = 0;
     }
 
-    /// What follows depends on what was read so far.
+    /// Ends a step: the reads after it depend on those so far.
     #[inline]
     pub fn next_step(&mut self) {
         self.step += 1;
@@ -113,13 +113,13 @@ impl Walk {
         &self.reads
     }
 
-    /// How many of the reads, from the first on, were of metadata.
+    /// Number of the reads, from the first on, that were of metadata.
     #[inline]
     pub fn metadata(&self) -> u16 {
         self.metadata
     }
 
-    /// How many of the reads, the last ones, nothing waits for.
+    /// Number of the reads, the last ones, that nothing waits for.
     #[inline]
     pub fn background(&self) -> u16 {
         self.background

@@ -53,7 +53,7 @@ impl WalkCache {
         })
     }
 
-    /// Whether `key` is there. The low bits of `index` choose the set.
+    /// True if `key` is there. The low bits of `index` choose the set.
     #[inline]
     pub(crate) fn get(&mut self, index: u64, key: u32) -> bool {
         match &mut self.sets {

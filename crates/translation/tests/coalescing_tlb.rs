@@ -10,7 +10,7 @@ use pagelab_translation::{
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What is mapped: the frame of each page, and whether it may be written.
+/// Mapped pages: the frame of each, and whether it may be written.
 type Memory = BTreeMap<u32, (u32, bool)>;
 
 struct Walked<'a>(&'a Memory);

@@ -198,7 +198,7 @@ fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
             },
         );
     }
-    // What a walk that finds a page enters.
+    // Entry that a walk which finds a page enters.
     let entry_of = |page: u32, found: Translation, mapped: &BTreeMap<u32, Translation>| {
         let in_place = |page: u32, found: &Translation| {
             let places = (0..Cpfn::PLACES as u8).map(Cpfn);

@@ -8,7 +8,7 @@ use pagelab_translation::{
 };
 use proptest::prelude::*;
 
-/// Which level had the page, and its frame.
+/// Level that had the page, and its frame.
 #[derive(Debug, PartialEq)]
 enum Found {
     First(Pfn),
@@ -101,8 +101,8 @@ impl ListTlb {
     }
 }
 
-/// What is mapped in the test: 2 MiB pages in every third region, 1 GiB pages in 1 GiB region 2, the
-/// rest by 4 KiB pages; frames equal page numbers so that every answer can be checked.
+/// Mapped pages of the test: 2 MiB pages in every third region, 1 GiB pages in 1 GiB region 2, the rest by 4 KiB
+/// pages; frames equal page numbers so that every answer can be checked.
 fn mapping(page: u32, writable: bool) -> Translation {
     let size = match (page >> 18, (page >> 9) % 3) {
         (2, _) => PageSize::Huge1G,

@@ -15,7 +15,7 @@ pub struct ClusteredConfig {
     /// Share of its lines in use, above 0 and below 1, past which a table is rehashed into twice
     /// the memory.
     pub occupancy: f64,
-    /// Whether data may be moved to make contiguous memory free.
+    /// Data may be moved to make contiguous memory free.
     pub compaction: bool,
 }
 

@@ -1,7 +1,7 @@
 use crate::hashed::ContiguityCounters;
 use serde::Serialize;
 
-/// What a clustered page table holds and did.
+/// Contents and work of a clustered page table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClusteredCounters {
     /// Lines of all tables now.
@@ -25,6 +25,6 @@ pub struct ClusteredCounters {
     pub searches: u64,
     /// Lines read by them.
     pub probes: u64,
-    /// How memory for tables was come by.
+    /// Ways in which memory for tables was come by.
     pub contiguity: ContiguityCounters,
 }

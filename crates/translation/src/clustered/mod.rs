@@ -52,7 +52,7 @@ impl Clustered {
         }))
     }
 
-    /// What it holds, and did so far.
+    /// Contents, and work so far.
     pub fn counters(&self) -> ClusteredCounters {
         let mut counters = self.organisation.counters;
         for table in self.organisation.tables.iter().flatten().flatten() {
@@ -183,7 +183,7 @@ impl Organisation for ClusteredTables {
     }
 }
 
-/// Where in its line the entry of a page of a size is.
+/// Offset of the entry of a page of a size in its line.
 #[inline]
 fn entry_offset(id: PageId, size: PageSize) -> u64 {
     u64::from((id.0 >> size.order()) & 7) << ENTRY_SHIFT

@@ -22,7 +22,7 @@ pub(super) struct Table {
     /// Numbers of clusters.
     lines: Vec<u32>,
     used: usize,
-    /// How many lines must be in use before a rehash that failed is tried again.
+    /// Number of lines that must be in use before a rehash that failed is tried again.
     retry_at: usize,
 }
 
@@ -78,7 +78,7 @@ impl Table {
         home(tag, self.size, self.lines.len())
     }
 
-    /// What a search for a cluster reads.
+    /// Lines that a search for a cluster reads.
     #[inline]
     pub(super) fn search(&self, tag: u64, cluster: u32) -> Search {
         let mask = self.lines.len() - 1;

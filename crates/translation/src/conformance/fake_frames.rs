@@ -47,7 +47,7 @@ impl FakeFrames {
                 frames.place(block, PageSize::Large2M, movable);
                 continue;
             }
-            // Of the blocks left, as many frames as make up the rest.
+            // Frames of the blocks left that make up the rest.
             let rest = (percent - percent / 2) * 100 / (100 - percent / 2);
             for frame in block..(block + 512).min(count) {
                 if frames.chance() < rest {

@@ -1,4 +1,4 @@
-//! What every page table must do, checked against a map of pages that cannot be wrong.
+//! Duties of every page table, checked against a map of pages that cannot be wrong.
 //!
 //! [`run`] drives a table and its twin through generated sequences of operations over
 //! [`FakeFrames`] of every utilisation. After each operation the table must agree with the twin
@@ -160,7 +160,7 @@ struct Lab<T> {
     frames: FakeFrames,
     directory: PageDirectory,
     twin: BTreeMap<Key, Translation>,
-    /// How often each page of data is mapped, by first frame.
+    /// Number of mappings of each page of data, by first frame.
     mapped: BTreeMap<Pfn, u32>,
     gibs: Vec<u64>,
     /// The address spaces that there are now.
@@ -431,7 +431,7 @@ impl<T: PageTable> Lab<T> {
         self.spaces[usize::from(space)] = Asid(asid.0 + 3);
     }
 
-    /// What the twin has for a base page.
+    /// The twin's answer for a base page.
     fn expected(&self, asid: Asid, vpn: Vpn) -> Option<Translation> {
         PageSize::ALL.iter().find_map(|&size| {
             let first = vpn.align_down(size);

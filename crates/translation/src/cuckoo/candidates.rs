@@ -1,8 +1,8 @@
 use super::headers::Header;
 use pagelab_addr::PageSize;
 
-/// Which ways of which tables may have a page's entry: a bit for each way in the byte of the page
-/// size, the smallest lowest.
+/// Ways of tables that may have a page's entry: a bit for each way in the byte of the page size,
+/// the smallest lowest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Candidates(u32);
 
@@ -34,7 +34,7 @@ impl Candidates {
         }
     }
 
-    /// Whether a page of this size or a smaller one may be found.
+    /// True if a page of this size or a smaller one may be found.
     #[inline]
     pub(super) fn up_to(self, size: PageSize) -> bool {
         self.0 & ((0x100 << shift(size)) - 1) != 0
@@ -51,13 +51,13 @@ impl Candidates {
         self.ways(size) & (1 << way) != 0
     }
 
-    /// How many there are.
+    /// Number of lines.
     #[inline]
     pub(super) fn lines(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Of how many sizes.
+    /// Number of page sizes.
     #[inline]
     pub(super) fn sizes(self) -> usize {
         let sizes = PageSize::ALL.into_iter();

@@ -2,7 +2,7 @@ use super::candidates::Candidates;
 use crate::hashed::ContiguityCounters;
 use serde::Serialize;
 
-/// What cuckoo hashing and resizing moved: entries, a line each.
+/// Moves of cuckoo hashing and resizing: entries, a line each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
     /// Entries driven into another way.
@@ -13,7 +13,7 @@ pub struct Moves {
     pub kept_in_place: u64,
     /// Resizes started. One of all ways together counts once.
     pub resizes: u64,
-    /// Of those, resizes into chunks of another size.
+    /// Resizes among those into chunks of another size.
     pub chunk_size_changes: u64,
     /// Ways whose resize had to be finished at once, since the next one was due.
     pub resizes_rushed: u64,
@@ -37,7 +37,7 @@ impl Moves {
 pub struct CacheCounters {
     /// Look-ups.
     pub lookups: u64,
-    /// Of those, hits, stale ones included.
+    /// Hits among those, stale ones included.
     pub hits: u64,
 }
 
@@ -70,7 +70,7 @@ impl WalkKinds {
     }
 }
 
-/// What a cuckoo page table holds and did. Arrays are by page size: 4 KiB, 2 MiB, 1 GiB.
+/// Contents and work of a cuckoo page table. Arrays are by page size: 4 KiB, 2 MiB, 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CuckooCounters {
     /// Entries that tables have room for now, a line of eight PTEs each.
@@ -84,7 +84,7 @@ pub struct CuckooCounters {
     /// PTEs present in the entries moved, at the time. Over `pages_mapped`: the PTE migrations
     /// per page allocation of the DPT paper.
     pub ptes_migrated: u64,
-    /// What moved the entries.
+    /// Moves of the entries.
     pub moves: Moves,
     /// The same of cuckoo walk tables.
     pub walk_table_moves: Moves,
@@ -98,8 +98,8 @@ pub struct CuckooCounters {
     pub walks: WalkKinds,
     /// Walks that found nothing by what the caches said, and so searched everywhere.
     pub searches_repeated: u64,
-    /// Of those, walks that then found a page: what the caches said was stale.
+    /// Walks among those that then found a page: the caches were stale.
     pub stale: u64,
-    /// How memory for tables was come by.
+    /// Ways in which memory for tables was come by.
     pub contiguity: ContiguityCounters,
 }

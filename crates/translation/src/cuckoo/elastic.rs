@@ -8,7 +8,7 @@ use crate::city::Unseeded;
 use crate::{Frames, MapError};
 use pagelab_addr::PhysAddr;
 
-/// What a table and its ways are like.
+/// Shape of a table and its ways.
 #[derive(Clone, Debug)]
 pub(crate) struct ElasticConfig {
     pub(crate) ways: usize,
@@ -24,9 +24,9 @@ pub(crate) struct ElasticConfig {
     pub(crate) growth: Growth,
 }
 
-/// What the keys of a table are.
+/// Keys of a table.
 pub(super) trait Keys {
-    /// What is hashed.
+    /// Tag that is hashed.
     fn tag(&self, key: u32) -> u64;
 
     /// A key is in this way now.
@@ -40,7 +40,7 @@ pub(super) trait Keys {
 pub(super) struct Elastic {
     pub(super) ways: Vec<Way>,
     pub(super) used: usize,
-    /// How many must be used before growing that failed is tried again.
+    /// Number that must be used before growing that failed is tried again.
     retry_at: usize,
     random: u64,
 }

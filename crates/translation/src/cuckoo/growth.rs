@@ -1,4 +1,4 @@
-//! How the ways of a table grow, and where their lines lie.
+//! Growth of a table's ways, and the places of their lines.
 
 use super::counters::Moves;
 use super::way::{Lines, Storage, Way};
@@ -12,7 +12,7 @@ const FRAME_LINES: usize = 64;
 /// The memory that tables are made of.
 pub(super) struct Memory<'a, F> {
     pub(super) frames: &'a mut F,
-    /// Whether data may be moved to make room.
+    /// Data may be moved to make room.
     pub(super) compaction: bool,
     pub(super) contiguity: &'a mut ContiguityCounters,
     pub(super) work: &'a mut Work,
@@ -110,7 +110,7 @@ impl Growth {
         }
     }
 
-    /// How likely a way is to be chosen, relative to the others. ME-HPT chooses in proportion to
+    /// Weight of a way when one is chosen, relative to the others. ME-HPT chooses in proportion to
     /// the free entries, so that ways fill evenly whatever their sizes.
     pub(super) fn weight(&self, way: &Way) -> u64 {
         match self {
@@ -119,8 +119,8 @@ impl Growth {
         }
     }
 
-    /// Whether a way is to grow before another key is entered: past this share of its entries, where
-    /// `used` are in use of all ways together.
+    /// True if a way is to grow before another key is entered: past this share of its entries, where `used` are in
+    /// use of all ways together.
     pub(super) fn is_due(&self, occupancy: f64, ways: &[Way], used: usize, way: usize) -> bool {
         let full = |used: usize, entries: usize| used + 1 > share(entries, occupancy);
         let entries = ways.iter().map(Way::entries);

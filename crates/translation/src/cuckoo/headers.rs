@@ -1,5 +1,5 @@
-//! What cuckoo walk tables (CWT) say of the clusters, and which tables have an entry for which
-//! groups of clusters.
+//! Contents of cuckoo walk tables (CWT): headers of the clusters, and the tables that have an entry
+//! for groups of them.
 //!
 //! A *header* stands for a cluster of pages of some size: which way of its table it is in, and
 //! whether smaller pages are mapped in the cluster's range. An entry of a walk table is a line of
@@ -34,7 +34,7 @@ impl Header {
         (way != NO_WAY).then_some(usize::from(way))
     }
 
-    /// Whether pages of a smaller size are mapped in the cluster's range.
+    /// True if pages of a smaller size are mapped in the cluster's range.
     #[inline]
     pub(super) fn has(self, size: PageSize) -> bool {
         self.0 & flag(size) != 0
@@ -99,7 +99,7 @@ impl Headers {
         }
     }
 
-    /// Whether a walk table of a size has an entry for the group of a cluster.
+    /// True if a walk table of a size has an entry for the group of a cluster.
     pub(super) fn has_group(&self, size: PageSize, cluster: u32) -> bool {
         let count = self.in_group[size as usize].get((cluster >> GROUP_SHIFT) as usize);
         count.is_some_and(|&count| count > 0)

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 /// log2 of the 2 MiB regions in 1 GiB.
 const GIB_TO_REGION_SHIFT: u32 = 9;
 
-/// What a design makes of the engine.
+/// Settings of the engine by a design.
 #[derive(Clone, Debug)]
 pub(crate) struct CuckooConfig {
     /// The tables of PTEs.
@@ -114,7 +114,7 @@ impl<D> CuckooPageTable<D> {
         }))
     }
 
-    /// What it holds, and did so far.
+    /// Contents, and work so far.
     pub fn counters(&self) -> CuckooCounters {
         let mut counters = self.organisation.counters;
         counters.walk_table_updates = self.organisation.headers.updates;

@@ -62,7 +62,7 @@ impl Storage {
     }
 }
 
-/// Where a key's line is: in the old storage or in the next.
+/// Place of a key's line: in the old storage or in the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) next: bool,
@@ -72,7 +72,7 @@ pub(super) struct Bucket {
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     main: Storage,
-    /// Where a resize that is not in place moves the keys to.
+    /// Storage to which a resize that is not in place moves the keys.
     next: Option<Storage>,
     /// Lines before the resize under way: all of `main`, or half of it when in place.
     old: usize,
@@ -84,7 +84,7 @@ pub(super) struct Way {
     pub(super) owed: u32,
 }
 
-/// What the pointer meets next.
+/// Line that the pointer meets next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// A key that moved to its new line, or stays in its line, in place.

@@ -24,7 +24,7 @@ pub struct DptConfig {
     pub cpd: bool,
     /// Fragmentation-aware allocation.
     pub fap: bool,
-    /// What to do when FAP finds no free frame in a fragmented block.
+    /// Choice when FAP finds no free frame in a fragmented block.
     pub prefer: Prefer,
     /// PTE pooling: MiB of each process's heap that get their pages of PTEs at its start; 0 turns
     /// it off.

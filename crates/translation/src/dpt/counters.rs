@@ -1,7 +1,7 @@
 use super::metadata::Metadata;
 use serde::Serialize;
 
-/// What the techniques of a distributed page table did.
+/// Counts of the techniques of a distributed page table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DptCounters {
     /// Pages of PTEs in use now, pooled ones included.

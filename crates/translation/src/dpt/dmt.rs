@@ -33,7 +33,7 @@ pub(super) struct Probes {
     base: Pfn,
     mask: usize,
     first: usize,
-    /// How many.
+    /// Number of them.
     pub(super) count: usize,
 }
 
@@ -91,8 +91,8 @@ impl Dmt {
         city_hash64(group, seed) as u32
     }
 
-    /// What a search for a group reads: up to its entry, or to the free one or the last one that
-    /// shows that there is none.
+    /// Entries that a search for a group reads: up to its entry, or to the free one or the last one
+    /// that shows that there is none.
     #[inline]
     pub(super) fn probes(&self, group: u64, hash: u32) -> Probes {
         let mask = self.groups.len() - 1;

@@ -1,5 +1,5 @@
-//! Which virtual address stands for a recorded one, and where in dense arrays what belongs to it
-//! is found.
+//! Virtual addresses that stand for recorded ones, and the places in dense arrays of what belongs
+//! to them.
 //!
 //! A recorded program's addresses are given, so CVA and PTP cannot hand it others. They give a
 //! 2 MiB region an *effective* address instead, which replaces the recorded one wherever DPT
@@ -27,7 +27,7 @@ pub(super) const POOL_LIMIT_MIB: u64 = AREA_GIBS << 9;
 /// A page of PTEs: none, or one that exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PtePage {
-    /// Where it lies.
+    /// Frame in which it lies.
     pub(super) frame: Pfn,
     /// Its entries in use.
     pub(super) used: u32,
@@ -44,7 +44,7 @@ impl PtePage {
         self.frame != Self::NONE.frame
     }
 
-    /// Whether it exists and no entry of it is in use.
+    /// True if it exists and no entry of it is in use.
     pub(super) fn is_empty(self) -> bool {
         self.exists() && self.used == 0
     }
@@ -55,7 +55,7 @@ impl PtePage {
 pub(super) struct Group {
     /// The tags without their low bits.
     pub(super) number: u64,
-    /// What places it in the table.
+    /// Hash that places it in the table.
     pub(super) hash: u32,
 }
 
@@ -75,7 +75,7 @@ struct Gib {
     large_group: u32,
     huge_place: u32,
     huge_group: u32,
-    /// Which 1 GiB region of its process's area it is.
+    /// Number of its 1 GiB region in its process's area.
     in_area: Option<u32>,
     /// The first page of the recorded 1 GiB region, once something was said of its pages.
     page: Option<PageId>,
@@ -86,9 +86,9 @@ struct Gib {
 pub(super) struct Spot {
     pub(super) size: PageSize,
     pub(super) asid: Asid,
-    /// What is hashed: the page number without the bits that choose an entry.
+    /// Tag that is hashed: the page number without the bits that choose an entry.
     pub(super) tag: u64,
-    /// Where the page is kept.
+    /// Index of the page in the array of pages.
     place: usize,
     /// Dense number of the tag's group.
     pub(super) group: u32,
@@ -288,7 +288,7 @@ impl Layout {
         }
     }
 
-    /// Which entry of that page serves the base page that ends in `vpn`'s low bits.
+    /// Index of the entry of that page that serves the base page that ends in `vpn`'s low bits.
     #[inline]
     pub(super) fn index(&self, size: PageSize, region: u32, vpn: u64) -> usize {
         let index = match size {
@@ -356,7 +356,7 @@ impl Layout {
         self.recorded.range(numbers).flat_map(of_gib).collect()
     }
 
-    /// What stands for a recorded region.
+    /// Region that stands for a recorded one.
     pub(super) fn effective(&self, recorded: u32) -> u32 {
         self.effective[recorded as usize]
     }
@@ -439,7 +439,7 @@ impl Layout {
         (gib << REGION_SHIFT) + (region & (REGIONS as u32 - 1))
     }
 
-    /// Whether a page of PTEs belongs to the pool.
+    /// True if a page of PTEs belongs to the pool.
     pub(super) fn is_pooled(&self, spot: Spot) -> bool {
         if spot.size != PageSize::Base4K {
             return false;

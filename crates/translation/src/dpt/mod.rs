@@ -46,14 +46,14 @@ pub struct Distributed {
     counters: DptCounters,
 }
 
-/// What belongs to one address space.
+/// State of one address space.
 #[derive(Clone, Debug, Default)]
 struct Process {
     /// Metadata tables by page size, made when first needed.
     dmts: [Option<Dmt>; 3],
     /// Pages of PTEs.
     pages: u64,
-    /// Those of them that lie in the pool.
+    /// Number of those that lie in the pool.
     pooled_pages: u64,
     /// Regions of the pool that serve the process, and all.
     pool_in_use: u32,
@@ -94,7 +94,7 @@ impl Dpt {
         }))
     }
 
-    /// What the techniques did so far.
+    /// Counts of the techniques so far.
     pub fn counters(&self) -> DptCounters {
         DptCounters {
             dmt_bytes: self.organisation.dmt_bytes(),
@@ -227,7 +227,7 @@ impl Distributed {
         self.counters.pte_pages -= 1;
     }
 
-    /// Whether a recorded region lies in a mapped page of a size larger than 4 KiB.
+    /// True if a recorded region lies in a mapped page of a size larger than 4 KiB.
     fn is_present(&self, mapped: &PageMap, size: PageSize, recorded: u32) -> bool {
         let page = self.layout.first_page(recorded);
         page.is_some_and(|id| mapped.get(id, size).is_present())

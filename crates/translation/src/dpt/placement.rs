@@ -1,4 +1,4 @@
-//! Where a page of PTEs goes: the hash, strided open addressing, fragmentation-aware allocation
+//! Placement of a page of PTEs: the hash, strided open addressing, fragmentation-aware allocation
 //! and, where those fail, the victim frames they met (DPT paper, sections V and VI, figure 12).
 
 use super::config::{DptConfig, Prefer};
@@ -15,7 +15,7 @@ pub(super) struct Reachable {
     pub(super) metadata: Metadata,
 }
 
-/// What a search met when it found nothing fit.
+/// Frames that a search met when it found nothing fit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
     /// The first free frame in a block that is not fragmented.

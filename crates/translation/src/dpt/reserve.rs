@@ -1,5 +1,5 @@
-//! What DPT does when virtual memory is allocated: place the pages of PTEs, if need be by
-//! choosing other addresses (CVA, DPT paper, section V-B) or from the pool (PTP, section VI-B).
+//! DPT when virtual memory is allocated: it places the pages of PTEs, if need be by choosing other
+//! addresses (CVA, DPT paper, section V-B) or from the pool (PTP, section VI-B).
 
 use super::layout::Spot;
 use super::{Distributed, placement};
@@ -61,7 +61,7 @@ impl Distributed {
             }
         }
         for spot in missing {
-            // What finds no place now is placed, or fails, when the memory is touched.
+            // A page that finds no place now is placed, or fails, when the memory is touched.
             let _ = self.place(frames, spot, work);
         }
     }

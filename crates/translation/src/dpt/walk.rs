@@ -11,7 +11,7 @@ const ENTRY_SHIFT: u32 = 3;
 const BASE: usize = PageSize::Base4K as usize;
 
 impl Process {
-    /// Whether the process has metadata tables for pages larger than 4 KiB.
+    /// True if the process has metadata tables for pages larger than 4 KiB.
     #[inline]
     fn has_larger(&self) -> bool {
         let [_, large, huge] = &self.dmts;

@@ -13,7 +13,7 @@ pub struct EcptConfig {
     pub entries: u32,
     /// Share of a table's entries in use, above 0 and below 1, past which it is resized.
     pub occupancy: f64,
-    /// How many times larger a resized way is; a power of two, at least 2.
+    /// Factor by which a resized way is larger; a power of two, at least 2.
     pub growth: u32,
     /// Entries of a way rehashed for each entry that goes into it while a resize is under way.
     pub rehash_per_insertion: u32,
@@ -21,7 +21,7 @@ pub struct EcptConfig {
     pub max_displacements: u32,
     /// Time of the hash functions, in cycles.
     pub hash_cycles: u32,
-    /// Whether data may be moved to make contiguous memory free.
+    /// Data may be moved to make contiguous memory free.
     pub compaction: bool,
     /// Cuckoo walk tables.
     pub cwt: EcptCwtConfig,

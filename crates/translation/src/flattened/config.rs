@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlattenedConfig {
-    /// Whether PGD and PUD are one node of 2 MiB where there is memory for it.
+    /// PGD and PUD are one node of 2 MiB where there is memory for it.
     pub upper: bool,
-    /// Whether PMD and PTE are.
+    /// PMD and PTE are one such node, too.
     pub lower: bool,
     /// Page-walk caches of each core.
     pub pwc: FlattenedPwcConfig,

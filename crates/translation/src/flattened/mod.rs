@@ -97,7 +97,7 @@ impl Flattened {
         }))
     }
 
-    /// What it did so far.
+    /// Work so far.
     pub fn counters(&self) -> FlattenedCounters {
         self.organisation.counters
     }

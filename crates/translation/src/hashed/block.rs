@@ -4,14 +4,14 @@ use crate::{FrameUse, Frames, Work};
 use pagelab_addr::{LINE_SHIFT, PAGE_BYTES, PAGE_SHIFT, PageSize, Pfn, PhysAddr};
 use serde::Serialize;
 
-/// How contiguous memory for tables was come by.
+/// Ways in which contiguous memory for tables was come by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ContiguityCounters {
     /// Bytes of the largest contiguous block ever taken.
     pub largest_block_bytes: u64,
     /// Blocks that no free contiguous memory was found for at first.
     pub not_free: u64,
-    /// Of those, blocks that were made free by moving data (`compaction`).
+    /// Blocks among those that were made free by moving data (`compaction`).
     pub compacted: u64,
     /// Pages of data moved for that, of any size.
     pub pages_moved: u64,
@@ -128,7 +128,7 @@ fn last_unmovable<F: Frames>(frames: &F, start: u32, length: u32) -> Option<u32>
 
 fn take_range<F: Frames>(frames: &mut F, start: u32, length: u32, work: &mut Work) -> Option<Pfn> {
     let range = start..start + length;
-    // What is free first, so that nothing is moved to there.
+    // Free frames come first, so that nothing is moved to there.
     let mut taken: Vec<u32> = range
         .clone()
         .filter(|&frame| frames.claim_table(Pfn(frame)))

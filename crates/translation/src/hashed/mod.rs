@@ -1,4 +1,4 @@
-//! What the hashed page tables share: clusters of eight entries in a line, and contiguous
+//! Common parts of the hashed page tables: clusters of eight entries in a line, and contiguous
 //! simulated memory for a table.
 
 mod block;

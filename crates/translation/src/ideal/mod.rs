@@ -6,7 +6,7 @@ use pagelab_addr::PageSize;
 /// A page table that is read in no time and lies nowhere.
 pub type Ideal = Paged<Nowhere>;
 
-/// Where its entries lie.
+/// A page table without a place in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Nowhere;
 

@@ -25,7 +25,7 @@ pub struct MeHptConfig {
     pub max_displacements: u32,
     /// Time of the hash functions, in cycles.
     pub hash_cycles: u32,
-    /// Whether data may be moved to make contiguous memory free.
+    /// Data may be moved to make contiguous memory free.
     pub compaction: bool,
     /// Cuckoo walk tables: of what ways and entries a new one is. They grow like the tables.
     pub cwt: MeHptCwtConfig,

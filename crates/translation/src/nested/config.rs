@@ -12,7 +12,7 @@ pub struct NestedConfig {
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
     #[schemars(with = "pagelab_addr::Quantity")]
     pub host_memory_bytes: u64,
-    /// Whether the host backs the guest's memory with 2 MiB pages as far as it can.
+    /// The host backs the guest's memory with 2 MiB pages as far as it can.
     pub host_thp: bool,
 }
 

@@ -88,7 +88,7 @@ impl<G: PageTable, H: PageTable> Nested<G, H> {
         &self.guest
     }
 
-    /// What walks did.
+    /// Counts of walks.
     pub fn counters(&self) -> NestedCounters {
         NestedCounters {
             host_table_bytes: self.host.table_bytes(),
@@ -105,7 +105,7 @@ impl<G: PageTable, H: PageTable> Nested<G, H> {
         found
     }
 
-    /// Whether the nested TLB has a guest frame.
+    /// True if the nested TLB has a guest frame.
     #[inline]
     fn look_up(&mut self, core: usize, frame: Pfn, walk: &mut Walk) -> bool {
         let hit = self.tlbs[core].get(u64::from(frame.0), frame.0);
@@ -264,7 +264,7 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
         self.guest.update(page, translation)
     }
 
-    /// Where the guest says that a page is, in guest-physical memory.
+    /// Place of a page in guest-physical memory, by the guest.
     fn lookup(&self, page: Page) -> Option<Translation> {
         self.guest.lookup(page)
     }
@@ -288,7 +288,7 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
         })
     }
 
-    /// Where a page is in host-physical memory. A TLB entry reaches as far as the smaller of the
+    /// Place of a page in host-physical memory. A TLB entry reaches as far as the smaller of the
     /// guest's and the host's page.
     #[inline]
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {

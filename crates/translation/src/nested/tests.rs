@@ -29,7 +29,7 @@ fn radix(levels: u32) -> Radix {
     Radix::new(&config, 1).unwrap()
 }
 
-/// Where the host has a frame of the guest.
+/// The host's frame for a frame of the guest.
 fn host_frame(frame: u32) -> Pfn {
     Pfn((1 << 18) + (frame ^ 0x155))
 }

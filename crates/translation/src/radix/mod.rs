@@ -41,7 +41,7 @@ pub struct RadixTree {
     caches: Vec<PageWalkCache>,
     cache_cycles: u32,
     counters: RadixCounters,
-    /// Where pages of PTEs go, if not to any frame, by the number of their region.
+    /// Places for pages of PTEs, if not any frame, by the number of their region.
     places: Option<Tiers>,
 }
 
@@ -118,7 +118,7 @@ impl Radix {
         }))
     }
 
-    /// What it did so far.
+    /// Work so far.
     pub fn counters(&self) -> RadixCounters {
         self.organisation.counters
     }

@@ -14,7 +14,7 @@ pub struct Range {
     pub pages: u64,
     /// The first page's frame.
     pub pfn: Pfn,
-    /// Whether stores may go through.
+    /// Stores may go through.
     pub writable: bool,
 }
 
@@ -34,7 +34,7 @@ impl Range {
         }
     }
 
-    /// Whether another one begins where this ends, in both memories.
+    /// True if another one begins where this ends, in both memories.
     fn goes_on_in(&self, next: &Range) -> bool {
         self.end() == next.first.0
             && u64::from(self.pfn.0) + self.pages == u64::from(next.pfn.0)

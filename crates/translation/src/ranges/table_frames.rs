@@ -8,8 +8,8 @@ const LINES_PER_NODE: u64 = 64;
 /// Levels that any memory needs.
 const LEVELS: usize = 5;
 
-/// Where the range table, a B-tree, lies in simulated memory. Its shape follows from the number
-/// of ranges, its nodes being full.
+/// Places of the range table, a B-tree, in simulated memory. Its shape follows from the number of
+/// ranges, its nodes being full.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableFrames {
     /// The leaves first.
@@ -48,8 +48,8 @@ impl TableFrames {
         }
     }
 
-    /// What a walk for the range that begins at a page reads, from the root down. Which node and
-    /// line has the range is taken from a hash of its address.
+    /// Reads of a walk for the range that begins at a page, from the root down. Which node and line
+    /// has the range is taken from a hash of its address.
     pub(super) fn path(&self, first: u64) -> impl Iterator<Item = PhysAddr> {
         let hash = first.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let levels = self.levels.iter().rev().filter(|nodes| !nodes.is_empty());

@@ -24,7 +24,7 @@ const EMPTY: u32 = u32::MAX;
 pub struct Segmented<P> {
     pages: P,
     segments: RestSegs,
-    /// Of the segments of 4 KiB and of 2 MiB.
+    /// Tags of the segments of 4 KiB and of 2 MiB.
     tags: [Option<Tags>; 2],
 }
 
@@ -95,14 +95,14 @@ impl<P: PageTable> Segmented<P> {
         self.segments
     }
 
-    /// How many pages the set filter counts in a set of the segment of a size.
+    /// Number of pages that the set filter counts in a set of the segment of a size.
     #[inline]
     pub fn held(&self, size: PageSize, set: u32) -> u32 {
         let tags = self.tags.get(size as usize).and_then(Option::as_ref);
         tags.map_or(0, |tags| u32::from(tags.held[set as usize]))
     }
 
-    /// Whether the tag array of a size has a page of that size around this one.
+    /// True if the tag array of a size has a page of that size around this one.
     #[inline]
     pub fn has(&self, size: PageSize, page: Page) -> bool {
         let Some(Some(tags)) = self.tags.get(size as usize) else {

@@ -41,7 +41,7 @@ impl RestSeg {
         self.first..self.first + (self.sets * self.ways) * self.size.base_pages()
     }
 
-    /// What a page of its size is known by.
+    /// Key of a page of its size.
     #[inline]
     pub fn key(&self, page: PageId) -> u32 {
         page.0 >> self.size.order()
@@ -69,7 +69,7 @@ impl RestSeg {
         Some((place / self.ways, place % self.ways))
     }
 
-    /// Where the set filter says how many pages a set has: a byte.
+    /// Address of the byte of the set filter with the number of pages of a set.
     #[inline]
     pub fn filter(&self, set: u32) -> PhysAddr {
         PhysAddr(self.filter + u64::from(set))
@@ -156,7 +156,7 @@ impl RestSegs {
         self.of_sizes.into_iter().flatten()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.of_sizes.iter().all(Option::is_none)
     }

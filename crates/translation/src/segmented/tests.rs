@@ -60,7 +60,7 @@ proptest! {
         let mut frames = FakeFrames::new(1 << 12, 0, 1);
         let mut table = Segmented::new(Ideal::new(), segments());
         let mut mapped: Vec<(u32, u32)> = Vec::new();
-        // Who has a tag: page and frame, in the order in which they came.
+        // Owners of tags: page and frame, in the order in which they came.
         let mut tags: Vec<(u32, u32)> = Vec::new();
         let in_its_set = |number: u32, frame: u32| {
             let place = frame.checked_sub(8)?;

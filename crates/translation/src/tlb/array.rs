@@ -15,14 +15,14 @@ pub struct TlbArrayConfig {
     pub entries: u32,
     /// Associativity.
     pub ways: u32,
-    /// Which entry of a set leaves for a new one.
+    /// Replacement policy of a set.
     #[serde(default, skip_serializing_if = "Replacement::is_lru")]
     pub replacement: Replacement,
-    /// Of 4 KiB pages: how many of them, contiguous and aligned, an entry can cover where their
-    /// frames are contiguous, too, and all may be written or none. 1, 4, 8 or 16.
+    /// Number of 4 KiB pages, contiguous and aligned, that an entry can cover where their frames
+    /// are contiguous, too, and all may be written or none. 1, 4, 8 or 16.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub coalesce: u32,
-    /// Whether such an entry may cover a part of its pages, of any alignment in memory.
+    /// An entry of several pages may cover a part of its group, of any alignment in memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
@@ -49,7 +49,7 @@ impl TlbArrayConfig {
     }
 }
 
-/// Why a TLB cannot be built.
+/// Reason for which a TLB cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlbError {
     /// The geometry of an array.

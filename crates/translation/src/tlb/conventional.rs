@@ -32,8 +32,8 @@ pub struct TlbConfig {
     pub l2_1g: Option<TlbArrayConfig>,
     /// Latency of the second level in cycles.
     pub l2_cycles: u32,
-    /// Whether entries say of which address space they are. Without, a core drops all translations that it
-    /// has cached, those of walks, too, when it goes on with another process: as x86 without PCID.
+    /// Entries say of which address space they are. Without, a core drops all translations that it has cached, those
+    /// of walks, too, when it goes on with another process: as x86 without PCID.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub asids: bool,
 }
@@ -51,8 +51,8 @@ fn yes() -> bool {
 pub struct ConventionalTlb {
     l1: Level,
     l2: Level,
-    /// Whether anything but entries of one 4 KiB page was ever entered: until then nothing else
-    /// need be looked for.
+    /// Anything but entries of one 4 KiB page was ever entered: until then nothing else need be
+    /// looked for.
     others_seen: bool,
     /// log2 of the pages that an entry of either level may cover.
     coalesce: u32,
@@ -113,7 +113,7 @@ impl ConventionalTlb {
         evicted.map(|(key, _)| page_of(key))
     }
 
-    /// Whether an entry may cover several pages.
+    /// True if an entry may cover several pages.
     pub fn coalesces(&self) -> bool {
         self.coalesce != 0
     }

@@ -9,7 +9,7 @@ use pagelab_addr::{PageId, PageSize, Vpn};
 /// Keys of entries of several pages beside those of one (`level.rs`): groups have 28 bits at most.
 pub(super) const KEY_GROUP: u32 = 1 << 30 | 1 << 28;
 
-/// Whether a key is a group's.
+/// True if a key is a group's.
 #[inline(always)]
 pub(super) fn is_group(key: u32) -> bool {
     key & (1 << 30 | 1 << 29 | 1 << 28) == KEY_GROUP
@@ -74,7 +74,7 @@ impl Run {
         page.0.wrapping_sub(self.first) < self.pages
     }
 
-    /// Whether it has a page from `first` to `last`.
+    /// True if it has a page from `first` to `last`.
     pub(super) fn meets(&self, first: u32, last: u32) -> bool {
         self.first <= last && first < self.first + self.pages
     }
@@ -112,7 +112,7 @@ impl Groups {
         }
     }
 
-    /// Whether an entry may cover several pages.
+    /// True if an entry may cover several pages.
     #[inline(always)]
     pub(super) fn any(self) -> bool {
         self.shift != 0
@@ -127,7 +127,7 @@ impl Groups {
         page.0 >> self.shift
     }
 
-    /// What the value of a group's entry says.
+    /// Run of pages that the value of a group's entry says.
     #[inline(always)]
     pub(super) fn run(self, group: u32, value: u32) -> Run {
         let first = group << self.shift;

@@ -10,9 +10,9 @@ use pagelab_memory::{LruSets, Modulo};
 /// One level: an array for 4 KiB pages, and for the larger ones where they have their own.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// Of 4 KiB pages.
+    /// Array of 4 KiB pages.
     pub(super) base: Array,
-    /// Which of them an entry may cover.
+    /// Groups of them that an entry may cover.
     pub(super) groups: Groups,
     larger: Vec<Array>,
     /// For 2 MiB and 1 GiB pages, the array in `larger`; `None` for `base`.
@@ -122,7 +122,7 @@ impl Level {
         Ok(level)
     }
 
-    /// Where policies that leave something to chance start from.
+    /// Seeds policies that leave something to chance.
     pub(super) fn seed(&mut self, seed: u64) {
         for (array, seed) in self.larger.iter_mut().chain([&mut self.base]).zip(seed..) {
             array.entries.seed(seed);
@@ -182,7 +182,7 @@ impl Level {
         let group = self.groups.of(page);
         let Array { entries, index } = &mut self.base;
         let set = index.of(group);
-        // What does not cover the page is not used by being looked at.
+        // An entry that does not cover the page is not used by being looked at.
         let run = self
             .groups
             .run(group, entries.peek(set, KEY_GROUP | group)?);

@@ -19,7 +19,7 @@ use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 use serde::Serialize;
 
-/// How often each level was asked and had the answer.
+/// Number of times that each level was asked and had the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TlbCounters {
     /// Translations asked for.
@@ -30,9 +30,9 @@ pub struct TlbCounters {
     pub l2_misses: u64,
 }
 
-/// What is mapped: a page table, as a TLB sees it after a walk.
+/// Mapped pages: a page table, as a TLB sees it after a walk.
 pub trait Mapped {
-    /// Where a page is, as a walk finds it.
+    /// Place of a page, as a walk finds it.
     fn lookup(&self, page: Page) -> Option<Translation>;
 
     /// The range of contiguous pages around a page, where there is a table of them.
@@ -56,7 +56,7 @@ impl<P: PageTable> Mapped for P {
 
 /// One core's data TLB, all levels.
 pub trait Tlb {
-    /// Whether every translation is free: the machine then asks neither this TLB nor a walker.
+    /// Every translation is free: the machine then asks neither this TLB nor a walker.
     const FREE: bool = false;
 
     /// Looks a page up in the first level, for a load or a store: its 4 KiB frame.

@@ -28,8 +28,8 @@ impl Default for MosaicConfig {
 
 const MAX_PAGES: usize = 64;
 
-/// What a part of an entry holds: in hardware a compressed frame number, here the frame that it
-/// stands for, so that a hit need not hash; with this bit when stores are not allowed.
+/// Bit of a part of an entry that allows no stores. A part holds a compressed frame number in
+/// hardware, here the frame that it stands for, so that a hit need not hash.
 const READ_ONLY: u32 = 1 << 31;
 /// A part that holds nothing; no frame has this number.
 const INVALID: u32 = !READ_ONLY;
@@ -50,7 +50,7 @@ pub struct MosaicTlb {
     iceberg: Iceberg,
     /// log2 of the pages of an entry.
     shift: u32,
-    /// Whether anything was ever entered that is no mosaic page; and larger than 4 KiB.
+    /// Anything was ever entered that is no mosaic page; and larger than 4 KiB.
     single_seen: bool,
     larger_seen: bool,
     counters: TlbCounters,
@@ -100,7 +100,7 @@ impl MosaicLevel {
         })
     }
 
-    /// Where the parts of an entry are.
+    /// Range of an entry's parts.
     #[inline(always)]
     fn range(&self, number: u32) -> std::ops::Range<usize> {
         let first = (number as usize) << self.shift;
@@ -184,7 +184,7 @@ impl MosaicLevel {
                 stale
             });
         }
-        // What is left of the range at its ends, an entry each.
+        // The rest of the range at its ends, an entry each.
         for group in [first.0 >> self.shift, last >> self.shift] {
             let array = &self.level.base;
             let Some(number) = array.entries.peek(array.index.of(group), KEY | group) else {
@@ -199,7 +199,7 @@ impl MosaicLevel {
     }
 }
 
-/// Whether a key is a mosaic page's.
+/// True if a key is a mosaic page's.
 #[inline(always)]
 fn is_mosaic(key: u32) -> bool {
     key & (1 << 30 | 1 << 29 | 1 << 28) == KEY
@@ -287,7 +287,7 @@ impl MosaicTlb {
     }
 }
 
-/// Why a mosaic TLB cannot be built.
+/// Reason for which a mosaic TLB cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MosaicError {
     /// An array's geometry.

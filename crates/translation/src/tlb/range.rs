@@ -29,7 +29,7 @@ impl Default for RangeConfig {
 pub struct RangeTlb {
     pages: ConventionalTlb,
     ranges: RangeArray,
-    /// Of data, and of instructions.
+    /// Hits of data, and of instructions.
     hits: u64,
     code_hits: u64,
     fills: u64,

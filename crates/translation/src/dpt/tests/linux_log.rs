@@ -24,7 +24,7 @@ struct Replayed {
     count: u32,
     /// The frame that each step is about, the next one last.
     steps: RefCell<Vec<(Pfn, Step)>>,
-    /// Of the frame that was looked at last.
+    /// State of the block of the frame that was looked at last.
     fragmented: Cell<bool>,
 }
 

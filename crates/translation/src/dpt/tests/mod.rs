@@ -10,8 +10,8 @@ use crate::{FrameUse, PageTable, WalkCacheConfig};
 use pagelab_addr::{PageDirectory, Pfn, PhysAddr, Vpn};
 use std::collections::BTreeSet;
 
-/// What DPT promises besides: the metadata lead to every page of PTEs, no frame holds two, and
-/// no address stands for two regions.
+/// Further promises of DPT: the metadata lead to every page of PTEs, no frame holds two, and no
+/// address stands for two regions.
 fn promise(table: &Dpt, frames: &FakeFrames) {
     let mut seen = BTreeSet::new();
     for (spot, page) in table.organisation.layout.all_pages() {

@@ -1,4 +1,4 @@
-//! What happens when virtual memory is allocated: figure 8 of the paper, and PTE pooling.
+//! Allocation of virtual memory: figure 8 of the paper, and PTE pooling.
 
 use super::*;
 use PageSize::{Base4K, Large2M};
@@ -147,7 +147,7 @@ fn a_pool_serves_allocations_without_placing_anything() {
     bench.reserve(VPN + 8 * 512, 512, Base4K);
     bench.map(VPN + 8 * 512, Base4K).unwrap();
     assert_eq!(bench.table.counters().pte_pages, 9);
-    // What comes back serves again.
+    // A region that comes back serves again.
     bench.unmap(VPN, Base4K);
     let page = bench.page(VPN);
     bench.table.release(&mut bench.frames, page, 512);
