@@ -7,19 +7,19 @@ pub(crate) struct AddressSpace {
     pub(crate) vmas: Vmas,
     /// The heap's first page and one past its last, once a brk said so.
     pub(crate) heap: Option<(u64, u64)>,
-    /// Whether its memory is announced by events (a Map or a Brk was seen). Otherwise it
-    /// appears where it is touched.
+    /// Its memory is announced by events (a Map or a Brk was seen). Otherwise it appears where it
+    /// is touched.
     pub(crate) announced: bool,
-    /// Whether accesses were left out: what was not seen to be written may have been.
+    /// Accesses were left out: memory that was not seen to be written may have been.
     pub(crate) skipped: bool,
-    /// Whether what was touched there is told.
+    /// First touches in what is left out are told.
     pub(crate) told: bool,
-    /// Which memory the program lets have large pages.
+    /// Memory that the program lets have large pages.
     pub(crate) huge_pages: HugePages,
 }
 
 impl AddressSpace {
-    /// Whether all that happens to its memory is seen, from the beginning.
+    /// True if all that happens to its memory is seen, from the beginning.
     pub(crate) fn is_seen(&self) -> bool {
         self.announced && (self.told || !self.skipped)
     }

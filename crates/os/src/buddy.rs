@@ -45,8 +45,8 @@ pub struct Buddy {
     zonelists: Vec<Vec<usize>>,
     max_order: u32,
     tags: Vec<u8>,
-    /// Of the first frame of a free block: the next and the previous block in its list.
-    /// Of a frame in use: its user's.
+    /// For the first frame of a free block: the next and the previous block in its list. Of a frame
+    /// in use: its user's.
     words: Vec<[u32; 2]>,
     /// Frames in use of each 2 MiB block. Those that the last one lacks count as in use.
     used: Vec<u16>,
@@ -236,7 +236,7 @@ impl Buddy {
         u32::from(self.used[(pfn.0 >> PAGEBLOCK_ORDER) as usize])
     }
 
-    /// Whether a frame is free.
+    /// True if a frame is free.
     #[inline]
     pub fn is_free(&self, pfn: Pfn) -> bool {
         is_free_tag(self.tags[pfn.0 as usize])
@@ -488,7 +488,7 @@ fn zonelists(zone_starts: &[u32], nodes: &[u32]) -> Vec<Vec<usize>> {
     (0..nodes.len()).map(from).collect()
 }
 
-/// Which of up to 64 frames are free when none is in a list: bit 0 for the first.
+/// Mask of the frames, of up to 64, that are free when none is in a list: bit 0 for the first.
 fn free_mask(tags: &[u8]) -> u64 {
     let mut mask = 0;
     for (byte, tags) in tags.chunks(8).enumerate() {
@@ -503,7 +503,7 @@ fn free_mask(tags: &[u8]) -> u64 {
     mask
 }
 
-/// How many frames of how many 2 MiB blocks a block of an order takes.
+/// Frames taken of each 2 MiB block by a block of an order, and the number of these blocks.
 #[inline]
 fn pageblocks(order: u32) -> (u16, usize) {
     if order < PAGEBLOCK_ORDER {

@@ -17,11 +17,11 @@ pub struct OsConfig {
     /// one node that is as the rest of the machine's description says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeConfig>,
-    /// Which node a page comes from.
+    /// Manager that chooses the node of a page.
     #[serde(skip_serializing_if = "ManagerConfig::is_default")]
     pub manager: ManagerConfig,
-    /// Where each zone starts, in bytes. Those past the end of the memory do not count. Memory
-    /// is taken from the last zone that has some. Default: DMA, DMA32 and Normal of x86-64.
+    /// Begin of each zone, in bytes. Those past the end of the memory do not count. Memory is taken
+    /// from the last zone that has some. Default: DMA, DMA32 and Normal of x86-64.
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes_list")]
     #[schemars(with = "Vec<pagelab_addr::Quantity>")]
     pub zone_starts: Vec<u64>,
@@ -42,12 +42,12 @@ pub struct OsConfig {
     /// Share of the memory that is left to larger pages and page tables where 4 KiB pages are
     /// hashed to frames and `page_policy` allows larger pages, 0 to 1.
     pub unhashed_share: f64,
-    /// Which page sizes a fault may use.
+    /// Page sizes that a fault may use.
     pub page_policy: PagePolicy,
-    /// Whether loads from memory that was never written share a frame of zeros, as in Linux. A
-    /// stream of loads alone then reads the same lines over and over.
+    /// Loads from memory that was never written share a frame of zeros, as in Linux. A stream of
+    /// loads alone then reads the same lines over and over.
     pub zero_page: bool,
-    /// How large a stack may grow by itself, in bytes (RLIMIT_STACK).
+    /// Size to which a stack may grow by itself, in bytes (RLIMIT_STACK).
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
     #[schemars(with = "pagelab_addr::Quantity")]
     pub stack_limit: u64,
@@ -87,7 +87,7 @@ pub struct NodeConfig {
     pub gigabytes_per_second: f64,
 }
 
-/// How 4 KiB pages of data get their frames: not a choice of the user's, but what a TLB design
+/// Placement of 4 KiB pages of data in frames: not a choice of the user's, but what a TLB design
 /// asks of the operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
@@ -102,7 +102,7 @@ pub enum Placement {
     /// The one that the first of so many hash functions gives whose frame is free (see
     /// [`pagelab_translation::Tiers`]); any, if none is.
     Tiered {
-        /// How many functions there are.
+        /// Number of functions.
         functions: u32,
     },
     /// A way of their set in a restrictive segment, and any frame of the flexible one where there is
@@ -110,9 +110,9 @@ pub enum Placement {
     Segmented {
         /// The segments.
         segments: RestSegs,
-        /// Whether pages are placed there at their first touch.
+        /// Pages are placed there at their first touch.
         at_faults: bool,
-        /// Whether they push others out of a full set then.
+        /// They push others out of a full set then.
         evicting: bool,
     },
 }
@@ -186,7 +186,7 @@ impl OsConfig {
         Ok(())
     }
 
-    /// Whether the nodes, if there are any, are whole blocks and make up the memory.
+    /// True if the nodes, if there are any, are whole blocks and make up the memory.
     fn nodes_fit(&self, block: u64) -> bool {
         let sizes = || self.nodes.iter().map(|node| node.bytes);
         let whole = sizes().all(|bytes| bytes > 0 && bytes.is_multiple_of(block));

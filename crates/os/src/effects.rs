@@ -10,8 +10,8 @@ pub struct Invalidation {
     pub pages: u32,
 }
 
-/// What operations of the operating system did: what the machine must charge for, and which
-/// cached translations it must drop. Operations add to it; [`Effects::clear`] keeps its memory.
+/// Effects of the operating system's operations: what the machine must charge for, and the cached
+/// translations that it must drop. Operations add to it; [`Effects::clear`] keeps its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Faults taken where accesses were left out.
@@ -33,7 +33,7 @@ pub struct Effects {
     pub pages_migrated: u64,
     /// TLB shootdowns, but for those of `work.displaced`.
     pub shootdowns: u64,
-    /// Whether an address space that goes on lost translations, or the right to write to pages.
+    /// An address space that goes on lost translations, or the right to write to pages.
     pub narrowed: bool,
     /// Entries of pages that faults mapped around their own.
     pub entries_around: u64,
@@ -45,13 +45,13 @@ pub struct Effects {
     pub entries_unmapped: u64,
     /// Frames of data freed.
     pub frames_freed: u64,
-    /// What the page table did.
+    /// Work of the page table.
     pub work: Work,
     /// Pages whose cached translations are stale.
     pub invalidations: Vec<Invalidation>,
     /// Address spaces all of whose cached translations are stale.
     pub flushed: Vec<Asid>,
-    /// How many of `work.displaced` are accounted for already.
+    /// Number of `work.displaced` that are accounted for already.
     noted: usize,
 }
 

@@ -1,6 +1,6 @@
 use pagelab_addr::{DirectoryFull, VirtAddr};
 
-/// Why the operating system cannot go on.
+/// Reason for which the operating system cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OsError {
     /// No free frame. Frames are never used twice.
@@ -11,7 +11,7 @@ pub enum OsError {
         limit_bytes >> 20, resident_bytes >> 20, table_bytes >> 20, preallocated_bytes >> 20
     )]
     OutOfMemory {
-        /// What the frame was for.
+        /// Purpose of the frame.
         what: &'static str,
         /// Bytes of the programs' data.
         resident_bytes: u64,
@@ -66,6 +66,6 @@ pub enum OsError {
 pub struct OsConfigError {
     /// The key.
     pub key: &'static str,
-    /// What is wrong with its value, and what would be right.
+    /// Error in its value, and what would be right.
     pub reason: String,
 }

@@ -6,7 +6,7 @@ use pagelab_addr::{Asid, PAGE_SHIFT, PageSize, Pfn, Vpn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable, Translation};
 
-/// What a page that is not mapped is wanted for.
+/// Purpose for which a page that is not mapped is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// A load from memory that was never written: zeros will do, wherever they are.
@@ -43,8 +43,8 @@ impl<T: PageTable> Call<'_, T> {
             .map(|_| ())
     }
 
-    /// Whether a load from what is not mapped of a VMA finds zeros. Only what was seen from its beginning is
-    /// known to be zero. The kernel itself writes a program's arguments to its stack.
+    /// True if a load from what is not mapped of a VMA finds zeros. Only what was seen from its beginning is known to
+    /// be zero. The kernel itself writes a program's arguments to its stack.
     pub(crate) fn reads_zeros(&mut self, asid: Asid, vma: &Vma) -> bool {
         let space = self.space(asid);
         space.is_seen() && vma.backing == Backing::Anonymous && self.zero_page
@@ -65,7 +65,7 @@ impl<T: PageTable> Call<'_, T> {
         if let Some(size) = self.mapper.size_at(page) {
             return self.mapper.fault_mapped(&vma, page, size, false, policy);
         }
-        // What is executed has been written, even where that was not seen.
+        // Executed memory has been written, even where that was not seen.
         self.mapper
             .fault_unmapped(&vma, page, Need::Frame, policy)
             .map(|_| ())
@@ -87,7 +87,7 @@ impl<T: PageTable> Call<'_, T> {
             let size = if announced { PageSize::Base4K } else { unit };
             let start = at.align_down(size).0;
             let end = start + u64::from(size.base_pages());
-            // What is left of the piece beside the VMAs that reach into it.
+            // The rest of the piece beside the VMAs that reach into it.
             let below = space.vmas.within(start..at.0).last();
             Vma::anonymous(
                 below.map_or(start, |vma| vma.end)..above.map_or(end, |vma| vma.start.min(end)),
@@ -100,13 +100,13 @@ impl<T: PageTable> Call<'_, T> {
     }
 }
 
-/// Whether larger pages than 4 KiB may back a VMA at all.
+/// True if larger pages than 4 KiB may back a VMA at all.
 fn takes_folios(vma: &Vma) -> bool {
     let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
     anonymous && !matches!(vma.advice, HugeAdvice::Unwanted | HugeAdvice::Forbidden)
 }
 
-/// What a fault would like to map, best first, before it takes a 4 KiB page.
+/// Page sizes that a fault would like to map, best first, before it takes a 4 KiB page.
 fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
     if !takes_folios(vma) {
         return &[];
@@ -306,7 +306,7 @@ impl<T: PageTable> Mapper<'_, T> {
         if self.frames.is_zeros(head.pfn) {
             return self.replace_zeros(page, head, policy);
         }
-        // Of a large page only the 4 KiB around the store are copied (`do_huge_pmd_wp_page`).
+        // A store to a large page copies only the 4 KiB around it (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
         self.copy_page(page)?;
         self.effects.pages_copied += 1;

@@ -51,7 +51,7 @@ impl<T: PageTable> Call<'_, T> {
 }
 
 impl<T: PageTable> Mapper<'_, T> {
-    /// Whether fork copies entries. Shared memory, and files of which no page was written, are left
+    /// True if fork copies entries. Shared memory, and files of which no page was written, are left
     /// for the child to fault in (`vma_needs_copy` in mm/memory.c).
     fn is_copied(&self, parent: Asid, vma: &Vma) -> bool {
         if vma.is_shared() || vma.object.is_none() {

@@ -35,12 +35,12 @@ pub struct FrameTable {
     preallocated_frames: u32,
 }
 
-/// How pages of data are placed.
+/// Placement of pages of data.
 #[derive(Clone, Debug)]
 pub(crate) enum Placing {
     /// In any free frame that the memory manager likes.
     Anywhere,
-    /// Those of 4 KiB where they are hashed to.
+    /// Pages of 4 KiB in frames to which they are hashed.
     Hashed(Hashed),
     /// In restrictive segments, as far as there is room.
     Segmented(Box<Segments>),
@@ -94,7 +94,7 @@ impl FrameTable {
         }
     }
 
-    /// How pages are hashed to buckets of frames, where they are.
+    /// Hash of pages to buckets of frames, where there is one.
     pub fn iceberg(&self) -> Option<Iceberg> {
         match self.hashed()?.places {
             Places::Iceberg(iceberg) => Some(iceberg),
@@ -102,7 +102,7 @@ impl FrameTable {
         }
     }
 
-    /// How pages are hashed to frames by several functions, where they are.
+    /// Hashes of pages to frames by several functions, where there are such.
     pub fn tiers(&self) -> Option<Tiers> {
         match self.hashed()?.places {
             Places::Iceberg(_) => None,
@@ -160,13 +160,13 @@ impl FrameTable {
         self.preallocated_frames
     }
 
-    /// Whether a frame was in use before the programs started (or has taken over from one that
-    /// was, which a page table wanted).
+    /// True if a frame was in use before the programs started (or has taken over from one that was,
+    /// which a page table wanted).
     pub fn is_preallocated(&self, pfn: Pfn) -> bool {
         matches!(self.buddy.tag(pfn), tag::PREALLOCATED | tag::UNMOVABLE)
     }
 
-    /// Whether a frame is one of a restrictive segment that nothing is in.
+    /// True if a frame is one of a restrictive segment that nothing is in.
     pub fn is_restricted(&self, pfn: Pfn) -> bool {
         self.buddy.tag(pfn) == tag::RESTRICTED
     }
@@ -184,7 +184,7 @@ impl FrameTable {
         self.zeros[size as usize]
     }
 
-    /// Whether a block of zeros starts at a frame.
+    /// True if a block of zeros starts at a frame.
     #[inline]
     pub fn is_zeros(&self, head: Pfn) -> bool {
         self.zeros.contains(&Some(head))
@@ -217,17 +217,17 @@ impl FrameTable {
         })
     }
 
-    /// How many pages map the block of data that starts at a frame.
+    /// Number of pages that map the block of data that starts at a frame.
     pub fn map_count(&self, head: Pfn) -> u32 {
         self.buddy.words(head)[1] & !IN_SLOT
     }
 
-    /// Whether one page maps the block that starts at a frame, and no object has it.
+    /// True if one page maps the block that starts at a frame, and no object has it.
     pub(crate) fn is_exclusive(&self, head: Pfn) -> bool {
         self.buddy.words(head)[1] == 1
     }
 
-    /// Whether an object has the block that starts at a frame.
+    /// True if an object has the block that starts at a frame.
     pub(crate) fn is_in_slot(&self, head: Pfn) -> bool {
         self.buddy.words(head)[1] & IN_SLOT != 0
     }
@@ -408,7 +408,7 @@ impl FrameTable {
         }
     }
 
-    /// Whether page walks have to say which pages they found.
+    /// True if page walks have to say which pages they found.
     pub(crate) fn tells_accesses(&self) -> bool {
         self.segments().is_some()
     }
@@ -422,7 +422,7 @@ impl FrameTable {
         }
     }
 
-    /// Whether a page that is first touched pushes another out of a full set.
+    /// True if a page that is first touched pushes another out of a full set.
     #[inline]
     pub(crate) fn evicts_at_faults(&self) -> bool {
         self.segments().is_some_and(Segments::evicts_at_faults)
@@ -445,7 +445,7 @@ impl FrameTable {
         Some(to)
     }
 
-    /// Whether a page in a block could be in a set of its own and is not.
+    /// True if a page in a block could be in a set of its own and is not.
     pub(crate) fn may_move_in(&self, head: Pfn, page: PageId, size: PageSize) -> bool {
         self.segments().is_some_and(|segments| {
             self.buddy.tag(head) == tag::data(size) && !segments.in_set(head, page, size)

@@ -5,9 +5,9 @@ use crate::OsConfigError;
 use crate::buddy::PAGEBLOCK_ORDER;
 use pagelab_addr::PAGE_SHIFT;
 
-/// How much of the blocks that hold smaller free ones is free, in percent, whatever their size: free
-/// memory is in heaps at every scale. On a guest of 24 GB that had built kernels for hours it was
-/// 40 to 52 % at each order from 1 to 9 (`/proc/kpageflags`), on another 41 % at order 9.
+/// Free share of the blocks that hold smaller free ones, in percent, whatever their size: free memory is in heaps at
+/// every scale. On a guest of 24 GB that had built kernels for hours it was 40 to 52 % at each order from 1 to 9
+/// (`/proc/kpageflags`), on another 41 % at order 9.
 const FREE_PERCENT: u64 = 45;
 
 /// Free frames of `blocks`, the number of free blocks of each order.
@@ -18,8 +18,8 @@ pub(crate) fn free_frames(blocks: &[u32]) -> u64 {
         .sum()
 }
 
-/// How many 2 MiB blocks share the free ones of `blocks` that are smaller than they are, in a memory of
-/// so many frames.
+/// Number of 2 MiB blocks that share the free ones of `blocks` that are smaller than they are, in a memory of so many
+/// frames.
 ///
 /// # Errors
 /// [`OsConfigError`] when the memory cannot have such free blocks.
@@ -62,8 +62,8 @@ pub(crate) fn mixed_blocks(
     }
 }
 
-/// How many of `blocks` blocks of 2^`order` frames that are not free hold all smaller free ones;
-/// an order of which they cannot as the error.
+/// Number of blocks of 2^`order` frames, of `blocks` that are not free, that hold all smaller free
+/// ones; an order of which they cannot as the error.
 pub(crate) fn holders(blocks: u64, order: u32, free: &[u32]) -> Result<u64, u32> {
     let small = &free[..free.len().min(order as usize)];
     let frames = free_frames(small) * 100 / FREE_PERCENT;

@@ -1,4 +1,4 @@
-//! Which frames are free where memory has so many free blocks of each order.
+//! Map of the free frames where memory has so many free blocks of each order.
 
 use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 use crate::free_blocks::{self, count, holders};

@@ -5,7 +5,7 @@ use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Iceberg, Tiers, Yard};
 use std::ops::Range;
 
-/// How pages are hashed to frames.
+/// Hashes of pages to frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Places {
     /// To the places of a bucket, and some more.

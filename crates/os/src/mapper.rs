@@ -27,7 +27,7 @@ impl<T: PageTable> Mapper<'_, T> {
         Page { id, asid, vpn }
     }
 
-    /// Where a mapped page is.
+    /// Place of a mapped page.
     pub(crate) fn translation(&self, page: Page) -> Translation {
         match self.table.lookup(page) {
             Some(translation) => translation,

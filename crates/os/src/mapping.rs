@@ -3,7 +3,7 @@ use pagelab_addr::{Asid, Vpn};
 use pagelab_events::Backing;
 use std::ops::Range;
 
-/// What kind of memory a page is.
+/// Kind of memory of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mapping {
     /// Below the program's break.
@@ -35,7 +35,7 @@ impl Mapping {
         Mapping::None,
     ];
 
-    /// What results call it.
+    /// Name in results.
     pub fn name(self) -> &'static str {
         match self {
             Mapping::Heap => "heap",
@@ -50,7 +50,7 @@ impl Mapping {
 }
 
 impl Os {
-    /// What kind of memory a page of an address space is.
+    /// Kind of memory of a page of an address space.
     pub fn mapping(&mut self, asid: Asid, vpn: Vpn) -> Mapping {
         self.mapping_around(asid, vpn).0
     }

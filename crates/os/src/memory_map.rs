@@ -4,7 +4,7 @@ use pagelab_translation::{FrameUse, Frames};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the frames of one cell of the physical memory are used for: numbers of frames.
+/// Use of the frames of one cell of the physical memory: numbers of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryCell {
     /// Free.

@@ -6,7 +6,7 @@ use pagelab_addr::{PageSize, Pfn};
 use pagelab_translation::{Page, PageTable, Translation};
 
 impl<T: PageTable> Mapper<'_, T> {
-    /// What the memory manager does every interval.
+    /// Lets the memory manager do what it does every interval.
     pub(crate) fn tick(&mut self) {
         self.frames.manager_mut().tick();
         while let Some((from, node)) = self.frames.next_move() {

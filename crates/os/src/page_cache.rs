@@ -65,7 +65,7 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(())
     }
 
-    /// Whether the page cache has a page.
+    /// True if the page cache has a page.
     fn is_present(&mut self, vma: &Vma, (object, first): (ObjectId, u64), page: Page) -> bool {
         let slot = (self.frames.shared).slot(object, first + page.vpn.0 - vma.start);
         vma.is_file() || self.frames.shared.frame(slot).is_some()

@@ -3,7 +3,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which page sizes a fault may use. Written as the size of the largest: `4K`, `2M`, `64K`.
+/// Page sizes that a fault may use. Written as the size of the largest: `4K`, `2M`, `64K`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum PagePolicy {
@@ -117,7 +117,7 @@ impl PagePolicy {
         }
     }
 
-    /// Whether it is for memory with MADV_HUGEPAGE only.
+    /// True if it is for memory with MADV_HUGEPAGE only.
     pub(crate) fn asks_for_advice(self) -> bool {
         matches!(
             self,
@@ -125,7 +125,7 @@ impl PagePolicy {
         )
     }
 
-    /// Whether it is one of folios between 4 KiB and 2 MiB.
+    /// True if it is one of folios between 4 KiB and 2 MiB.
     pub fn is_of_folios(self) -> bool {
         self.folio_order(true).is_some()
     }

@@ -58,7 +58,7 @@ fn fill_hashed(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64, iceberg
     let first = random.next();
     let unmovable = (f64::from(used) * config.unmovable_share).round() as u32;
     let mut unmovable_left = Draw::new(unmovable, used);
-    // Where hashing has no place left, the lowest free frame.
+    // The lowest free frame, where hashing has no place left.
     let mut lowest = 0;
     for page in 0..u64::from(used) {
         let key = 1 << 31 | (first.wrapping_add(page) & ((1 << 31) - 1));

@@ -20,8 +20,8 @@ impl<T: PageTable> Call<'_, T> {
             return Ok(());
         }
         let kept = (old.end - old.start).min(new.end - new.start);
-        // What the new pages past the old end are like: the last of the old ones, or for an
-        // old length of 0 the one there.
+        // Model of the new pages past the old end: the last of the old ones, or for an old length
+        // of 0 the one there.
         let last = old.end.max(old.start + 1) - 1;
         let model = self.space(asid).vmas.find(Vpn(last));
         if old.is_empty() {
@@ -40,7 +40,7 @@ impl<T: PageTable> Call<'_, T> {
         }
         let (start, end) = (new.start + kept, new.end);
         let grown = match model {
-            // Where the model's last page has gone, it goes on.
+            // The new pages go on where the model's last page has gone.
             Some(model) => model.at(old.end, start, end),
             None => Vma::anonymous(start..end),
         };

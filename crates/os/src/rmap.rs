@@ -5,7 +5,7 @@ const LIST: u32 = 1 << 31;
 /// The end of a list; as an owner word, a frame without owners.
 pub(crate) const NO_OWNER: u32 = u32::MAX;
 
-/// Who holds a block of frames.
+/// Owner of a block of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A page that maps it.

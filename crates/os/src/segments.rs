@@ -4,8 +4,8 @@ use crate::tag;
 use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn};
 use pagelab_translation::{RestSeg, RestSegs};
 
-/// What has just come is expected back after long, what was used soon (SRRIP with two bits; Jaleel
-/// et al., ISCA 2010).
+/// Prediction of a page that has just come: it is expected back after long, one that was used soon
+/// (SRRIP with two bits; Jaleel et al., ISCA 2010).
 const NEW: u8 = 2;
 const OLDEST: u8 = 3;
 
@@ -14,7 +14,7 @@ const OLDEST: u8 = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Segments {
     places: RestSegs,
-    /// Whether pages are placed there when they are first touched, and whether they push others out.
+    /// Pages are placed there when they are first touched, and push others out.
     at_faults: bool,
     evicting: bool,
     /// By size, set and way.
@@ -81,7 +81,7 @@ impl Segments {
         &mut self.ways[segment.size() as usize][(set * segment.ways() + way) as usize]
     }
 
-    /// Whether a frame lies in the set of a page.
+    /// True if a frame lies in the set of a page.
     pub(crate) fn in_set(&self, pfn: Pfn, page: PageId, size: PageSize) -> bool {
         let place = |segment: RestSeg| Some((segment, segment.place(pfn)?));
         let place = self.places.of(size).and_then(place);
@@ -149,7 +149,7 @@ impl Segments {
         Some(segment.frame(set, way))
     }
 
-    /// Whether a page that is first touched pushes another out of a full set.
+    /// True if a page that is first touched pushes another out of a full set.
     pub(crate) fn evicts_at_faults(&self) -> bool {
         self.at_faults && self.evicting
     }
@@ -179,7 +179,7 @@ impl Segments {
         self.statistics.evicted.count(size);
     }
 
-    /// Whether a page that a walk had wanted moved into its set was.
+    /// Notes whether a page that a walk had wanted moved into its set was.
     pub(crate) fn note_move(&mut self, size: PageSize, moved: bool) {
         let count = if moved {
             &mut self.statistics.moved_in

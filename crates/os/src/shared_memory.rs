@@ -17,7 +17,7 @@ struct Object {
     chunks: BTreeMap<u64, u32>,
 }
 
-/// Which frame holds which page of each object of shared memory.
+/// Frames of the pages of each object of shared memory.
 ///
 /// A page of an object that was ever touched has a slot, and the slot's frame knows the slot as
 /// one of its owners: see [`crate::rmap::Owner`].

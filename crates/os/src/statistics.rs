@@ -30,13 +30,13 @@ pub struct BlockStatistics {
 /// A count for each page size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BySize {
-    /// Of 4 KiB pages.
+    /// Pages of 4 KiB.
     #[serde(rename = "4K")]
     pub base: u64,
-    /// Of 2 MiB pages.
+    /// Pages of 2 MiB.
     #[serde(rename = "2M")]
     pub large: u64,
-    /// Of 1 GiB pages.
+    /// Pages of 1 GiB.
     #[serde(rename = "1G")]
     pub huge: u64,
 }
@@ -78,7 +78,7 @@ pub struct HashedStatistics {
 pub struct SegmentStatistics {
     /// Pages that they have room for.
     pub places: BySize,
-    /// How many of these places are in use, some of them perhaps in part.
+    /// Number of these places in use, some of them perhaps in part.
     pub used: BySize,
     /// Pages placed there when they were first touched.
     pub placed: BySize,
@@ -126,7 +126,7 @@ impl OutsideStatistics {
         }
     }
 
-    /// What was added since an earlier moment.
+    /// Difference to an earlier moment.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         self.zip(earlier, |now, then| now - then)
     }
@@ -146,7 +146,7 @@ impl OutsideStatistics {
     }
 }
 
-/// What happened in a run, and how memory stands.
+/// Counts of a run, and the state of memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OsStatistics {
     /// Faults taken.
@@ -163,7 +163,7 @@ pub struct OsStatistics {
     pub shared_new: u64,
     /// Pages of shared memory mapped that were in memory already.
     pub shared_present: u64,
-    /// Of all pages mapped, those mapped before any access (MAP_POPULATE, MADV_POPULATE).
+    /// Pages among all mapped that were mapped before any access (MAP_POPULATE, MADV_POPULATE).
     pub populated: BySize,
     /// Stores to a private page, shared or a file's, that made a copy.
     pub cow_copies: u64,
@@ -189,7 +189,7 @@ pub struct OsStatistics {
     pub collapsed: u64,
     /// Base pages moved out of a page table's way.
     pub pages_migrated: u64,
-    /// Of all this, what was touched where accesses were left out.
+    /// Part of all this that was touched where accesses were left out.
     #[serde(default)]
     pub outside: OutsideStatistics,
     /// Touches of memory that no event announced, in a process whose memory is announced, or
@@ -219,13 +219,13 @@ pub struct OsStatistics {
     pub free_2m_blocks: u32,
     /// Gorman's unusable free space index at order 9.
     pub unusable_free_space_index: f64,
-    /// Where files are mapped: how.
+    /// Files, where any are mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FileStatistics>,
-    /// Where pages are placed by hashing: how they were.
+    /// Placement by hashing, where pages are placed so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashed: Option<HashedStatistics>,
-    /// Where memory has restrictive segments: what is in them.
+    /// Contents of restrictive segments, where memory has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentStatistics>,
     /// With the `tiered` manager: what it did.

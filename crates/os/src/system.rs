@@ -16,10 +16,10 @@ use pagelab_translation::{Iceberg, Page, PageTable, Tiers};
 #[derive(Clone, Debug)]
 pub struct Os {
     config: OsConfig,
-    /// Whether allocations get their frames when they are made.
+    /// Allocations get their frames when they are made.
     eager: bool,
     pub(crate) frames: FrameTable,
-    /// Whether loads from memory that was never written share a frame.
+    /// Loads from memory that was never written share a frame.
     zero_page: bool,
     /// By process number.
     pub(crate) spaces: Vec<Option<AddressSpace>>,
@@ -83,7 +83,7 @@ impl Os {
                         ),
                     });
                 }
-                // What is in use before the programs start is all in the flexible segment.
+                // Memory in use before the programs start is all in the flexible segment.
                 let flexible = OsConfig {
                     memory_bytes: u64::from(places.flexible()) * PAGE_BYTES,
                     ..config.clone()
@@ -218,7 +218,7 @@ impl Os {
         self.frames.manager().interval_ns()
     }
 
-    /// Whether page walks have to say which pages they found.
+    /// True if page walks have to say which pages they found.
     pub fn tells_accesses(&self) -> bool {
         self.tick_ns().is_some() || self.frames.tells_accesses()
     }
@@ -252,7 +252,7 @@ impl Os {
         self.call(table, directory, effects).mapper.tick();
     }
 
-    /// What happened so far, and how memory stands.
+    /// Counts so far, and the state of memory.
     pub fn statistics<T: PageTable>(&self, table: &T) -> OsStatistics {
         let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES;
         let buddy = self.frames.buddy();

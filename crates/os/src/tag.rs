@@ -1,4 +1,4 @@
-//! What a frame is used for, as its tag in the buddy allocator. 0 is free.
+//! Use of a frame, as its tag in the buddy allocator. 0 is free.
 
 use pagelab_addr::PageSize;
 

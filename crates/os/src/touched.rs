@@ -45,7 +45,7 @@ impl<T: PageTable> Call<'_, T> {
         Ok(vpn.align_down(size).0 + u64::from(size.base_pages()))
     }
 
-    /// Whether a mapped page has memory of its own, though a child may have it, too.
+    /// True if a mapped page has memory of its own, though a child may have it, too.
     fn has_own(&mut self, page: Page) -> bool {
         let found = self.mapper.translation(page);
         let shared = self.space(page.asid).vmas.find(page.vpn);
@@ -54,7 +54,7 @@ impl<T: PageTable> Call<'_, T> {
         !cached && !self.mapper.frames.is_zeros(found.pfn)
     }
 
-    /// Whether touching a page takes no fault.
+    /// True if touching a page takes no fault.
     fn allows(&mut self, page: Page, touch: Touch) -> bool {
         let mapped = self.mapper.size_at(page).is_some();
         mapped

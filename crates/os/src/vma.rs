@@ -4,7 +4,7 @@ use pagelab_events::{Backing, Protection};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What madvise said about large pages.
+/// Advice of madvise about large pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HugeAdvice {
     #[default]
@@ -15,7 +15,7 @@ pub(crate) enum HugeAdvice {
     Forbidden,
 }
 
-/// What madvise said about forks.
+/// Advice of madvise about forks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AtFork {
     #[default]
@@ -71,7 +71,7 @@ impl Vma {
         self.prot.0 & Protection::WRITE != 0
     }
 
-    /// Whether stores to it are seen by all who map it (VM_SHARED).
+    /// True if stores to it are seen by all who map it (VM_SHARED).
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
     }
@@ -80,7 +80,7 @@ impl Vma {
         matches!(self.backing, Backing::PrivateFile | Backing::SharedFile)
     }
 
-    /// Whether it covers a range of pages.
+    /// True if it covers a range of pages.
     pub(crate) fn covers(&self, pages: Range<u64>) -> bool {
         self.start <= pages.start && pages.end <= self.end
     }
@@ -105,7 +105,7 @@ impl Vma {
         }
     }
 
-    /// Whether `next` starts where this ends and is of the same kind.
+    /// True if `next` starts where this ends and is of the same kind.
     fn continues(&self, next: &Vma) -> bool {
         self.end == next.start && self.at(self.end, next.start, next.end) == *next
     }
@@ -159,7 +159,7 @@ impl Vmas {
             .map(move |vma| vma.clip(pages.clone()))
     }
 
-    /// Whether any VMA touches a range.
+    /// True if any VMA touches a range.
     pub(crate) fn touch(&self, pages: Range<u64>) -> bool {
         self.within(pages).next().is_some()
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 const USED: u8 = 1;
 
-/// What a buddy allocator must be, worked out from the set of free frames alone.
+/// A buddy allocator worked out from the set of free frames alone.
 struct Naive {
     free: BTreeSet<u32>,
     zones: Vec<Range<u32>>,
@@ -20,7 +20,7 @@ impl Naive {
         self.free.range(frames.clone()).count() == frames.len()
     }
 
-    /// Whether a zone has an aligned run of free frames.
+    /// True if a zone has an aligned run of free frames.
     fn has(&self, zone: &Range<u32>, order: u32) -> bool {
         let length = 1 << order;
         let starts = (zone.start.next_multiple_of(length)..zone.end).step_by(length as usize);
@@ -199,7 +199,7 @@ fn an_order_beyond_32_bits_is_not_there() {
 
 #[test]
 fn the_index_is_gormans() {
-    // Of 4 blocks one is full, one has 12 free frames, two are free: 12 of 1036 are unusable.
+    // One of 4 blocks is full, one has 12 free frames, two are free: 12 of 1036 are unusable.
     let mut tags = vec![0; 2048];
     tags[..1012].fill(USED);
     let buddy = Buddy::new(tags, &[0], 10);

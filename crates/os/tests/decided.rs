@@ -1,4 +1,4 @@
-//! What a program itself decides about its memory.
+//! Decisions of a program about its memory.
 
 mod support;
 
@@ -158,7 +158,7 @@ fn a_process_that_forbids_huge_pages_collapses_none() {
     assert_eq!(collapsed(HugePages::WhereAdvised), 1);
 }
 
-/// What a fork shares is copied, and the other process keeps its pages.
+/// Pages that a fork shares are copied, and the other process keeps its own.
 #[test]
 fn collapsing_takes_a_copy_of_what_others_have() {
     let mut machine = machine(PagePolicy::Base);

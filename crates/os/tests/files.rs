@@ -193,7 +193,7 @@ fn windows_are_aligned_but_at_a_mappings_start() {
     program.end();
 }
 
-/// Of shared memory only what is there is mapped around: what somebody has touched.
+/// Shared memory is mapped around only where it exists: where somebody has touched it.
 #[test]
 fn shared_memory_is_mapped_around_where_it_exists() {
     let mut program = Program::new(Backing::SharedAnonymous);

@@ -152,7 +152,8 @@ fn without_a_free_block_faults_take_pages() {
     machine.check();
 }
 
-/// What a page table without memory for all of a folio has taken stays, and is not mapped again.
+/// A part of a folio that a page table without memory for all of it has taken stays, and is not
+/// mapped again.
 #[test]
 fn a_folio_may_be_mapped_in_part() {
     let mut machine = machine();

@@ -13,7 +13,7 @@ use support::{Machine, MapTable, Placement, READ_WRITE, config};
 
 const PROCESSES: u32 = 3;
 
-/// Of the memory that `config` has.
+/// Frames of the memory that `config` has.
 const MEMORY_FRAMES: u32 = 64 << 8;
 
 #[derive(Clone, Debug)]
@@ -234,7 +234,7 @@ fn survives<T: PageTable>(table: T, os: Os, maps_left: u64, steps: &[(u32, Step)
     for (serial, (process, step)) in steps.iter().enumerate() {
         let done = run(&mut machine, *process, step, serial as u64 + 1);
         machine.check();
-        // What an access could not do can be tried again; an event is half done.
+        // An access that could not be done can be tried again; an event is half done.
         if done.is_err() && matches!(step, Step::Control(_)) {
             break;
         }
@@ -311,7 +311,7 @@ fn manager() -> impl Strategy<Value = ManagerConfig> {
     ]
 }
 
-/// How data get frames: the operating system's placement, not that of a [`MapTable`].
+/// Placement of data by the operating system, not that of a [`MapTable`].
 fn frames() -> impl Strategy<Value = pagelab_os::Placement> {
     prop_oneof![
         Just(pagelab_os::Placement::Buddy),

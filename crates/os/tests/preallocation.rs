@@ -148,8 +148,8 @@ fn small_free_blocks_lie_scattered_over_few_pageblocks_of_the_upper_zone() {
     assert_eq!(blocks.len(), 7);
 }
 
-/// How many aligned blocks of each order from 1 to 9 had some of their frames free but not all, in a
-/// guest that had built kernels for hours (`/proc/kpageflags`), and its free blocks.
+/// Aligned blocks of each order from 1 to 9 that had some of their frames free but not all, in a guest that had built
+/// kernels for hours (`/proc/kpageflags`), and its free blocks.
 #[test]
 fn small_free_blocks_lie_together_as_on_a_real_machine() {
     let free = [

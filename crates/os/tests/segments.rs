@@ -57,7 +57,7 @@ fn statistics(machine: &Machine<Table>) -> SegmentStatistics {
 fn a_set_takes_as_many_pages_as_it_has_ways() {
     let mut machine = machine(PagePolicy::Base, true, false);
     map(&mut machine, 0, 1024);
-    // Of 64 sets each is asked for by 16 pages.
+    // Each of 64 sets is asked for by 16 pages.
     for vpn in 0..1024 {
         touch(&mut machine, vpn);
         assert_eq!(has(&mut machine, PageSize::Base4K, vpn), vpn < 256);

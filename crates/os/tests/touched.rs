@@ -95,7 +95,7 @@ impl System {
         os.fault(table, directory, page, store, effects)
     }
 
-    /// What happened, and what of it where accesses were left out.
+    /// Counts of what happened, and the part of it where accesses were left out.
     fn statistics(&self) -> (OsStatistics, OutsideStatistics) {
         let all = self.os.statistics(&self.table);
         let outside = all.outside;

@@ -129,7 +129,7 @@ fn a_page_of_zeros_is_split_where_no_block_is_free() {
     machine.check_contents();
 }
 
-/// What was left out, or never announced, may have been written.
+/// Memory that was left out, or never announced, may have been written.
 #[test]
 fn pages_of_which_little_is_known_have_frames_of_their_own() {
     let frames = |announced: bool, backing, skipped| {

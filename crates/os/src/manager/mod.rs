@@ -32,7 +32,7 @@ pub enum ManagerConfig {
     Linux,
     /// Weighted interleaving.
     Interleave {
-        /// How many pages of a round each node gives, by node: `3:2`.
+        /// Pages of a round that each node gives, by node: `3:2`.
         weights: String,
     },
     /// Hot and cold pages in a near and a far node.
@@ -40,7 +40,7 @@ pub enum ManagerConfig {
 }
 
 impl ManagerConfig {
-    /// Whether this is the manager that a machine has when none is named.
+    /// True for the manager that a machine has when none is named.
     pub fn is_default(&self) -> bool {
         *self == ManagerConfig::default()
     }
@@ -80,7 +80,7 @@ pub(crate) trait Manager: Debug + Send {
         None
     }
 
-    /// What a manager of tiers has done.
+    /// Counts of a manager of tiers.
     fn tiers(&self) -> Option<TierStatistics> {
         None
     }

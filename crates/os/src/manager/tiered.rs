@@ -71,7 +71,7 @@ impl TieredConfig {
     }
 }
 
-/// What the `tiered` manager has done.
+/// Counts of the `tiered` manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TierStatistics {
     /// Looks at the accessed bits.

@@ -3,7 +3,7 @@ use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 use pagelab_translation::{Frames, MapError, Page, PageTable, Run, Translation, Walk, Work};
 use std::collections::{BTreeMap, HashMap};
 
-/// Where the page table takes its frames.
+/// Place where the page table takes its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Nowhere.
@@ -21,7 +21,7 @@ pub enum Placement {
 pub struct MapTable {
     placement: Placement,
     entries: HashMap<(PageId, PageSize), Translation>,
-    /// What is mapped, by address.
+    /// Mapped pages, by address.
     pages: BTreeMap<(Asid, u64), (PageId, PageSize)>,
     /// Table frames by 2 MiB region, apart for 4 KiB and for larger pages.
     tables: BTreeMap<(Asid, u64, bool), Pfn>,

@@ -154,8 +154,8 @@ impl<T: PageTable> Machine<T> {
         self.call(|os, table, directory, effects| os.fault(table, directory, page, store, effects))
     }
 
-    /// What the machine does after each call: drops stale translations, and the contents of
-    /// frames that are free now.
+    /// The machine's work after each call: drops stale translations, and the contents of frames
+    /// that are free now.
     fn settle(&mut self) {
         for stale in &self.effects.invalidations {
             assert_eq!(stale.first.0 >> 18, (stale.first.0 + stale.pages - 1) >> 18);
@@ -172,7 +172,7 @@ impl<T: PageTable> Machine<T> {
             .retain(|&pfn, _| matches!(frames.usage(pfn), FrameUse::Movable(_)));
     }
 
-    /// Whether everything agrees with everything.
+    /// Checks that everything agrees with everything.
     pub fn check(&mut self) {
         self.check_frames();
         self.check_reverse_map();

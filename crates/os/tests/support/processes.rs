@@ -2,7 +2,7 @@ use pagelab_addr::{PAGE_BYTES, PageSize};
 use pagelab_events::{Advice, Backing, Control, Protection};
 use std::collections::BTreeMap;
 
-/// What a page of a process is.
+/// Kind of a process's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Private, with these contents.
@@ -170,7 +170,7 @@ impl Processes {
         if new.is_empty() || (overlap && old.start != new.start) {
             return;
         }
-        // What one page more of the same memory is: of shared memory the object's next.
+        // The next page of the same memory: of shared memory the object's next.
         let next = |kind: Option<Kind>, by: u64| match kind {
             Some(Kind::Shared(object, page)) => Kind::Shared(object, page + by),
             _ => Kind::Private(0),

@@ -154,7 +154,7 @@ impl<T: PageTable> PageTable for Shadow<T> {
         let entry = self.entries.get_mut(&(page.id, translation.size)).unwrap();
         let old = std::mem::replace(entry, translation);
         if old.pfn != translation.pfn {
-            // What nothing maps any more may be another page's before this call ends.
+            // Pages that nothing maps any more may be others' before this call ends.
             let mut pages = self.entries.values();
             let stays = pages.any(|entry| entry.pfn == old.pfn);
             for offset in 0..translation.size.base_pages() {
