@@ -1,4 +1,4 @@
-//! How far instructions get between two accesses, whose retirement alone bounds dispatch otherwise.
+//! Progress of instructions between two accesses, whose retirement alone bounds dispatch otherwise.
 //!
 //! Where accesses are far apart more than a reorder buffer of instructions lies between two of them. Now and then
 //! it is looked at when those that have to leave it are done.
@@ -6,7 +6,7 @@
 /// Looks that are remembered.
 const LOOKS: usize = 64;
 
-/// What was executed since the last access.
+/// Instructions executed since the last access.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) instructions: u64,
@@ -65,7 +65,7 @@ impl Ran {
         from.max(retired + (leaving - number))
     }
 
-    /// Whether there were so many instructions that their retirement bounds dispatch.
+    /// True if there were so many instructions that their retirement bounds dispatch.
     #[inline(always)]
     pub(crate) fn bounds(&self) -> bool {
         self.left.0 > 0

@@ -1,9 +1,9 @@
-//! How fast calls and returns can be predicted.
+//! Rate at which calls and returns can be predicted.
 
 /// Calls and returns that are predicted before the instructions up to them are dispatched.
 const AHEAD: u64 = 16;
 
-/// What predicts where calls and returns go: one after the other, and ahead of dispatch.
+/// Predictor of the targets of calls and returns: one after the other, and ahead of dispatch.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
     /// Slots that a call or a return takes; 0 for none.

@@ -20,9 +20,8 @@ pub struct CoreConfig {
     /// Counts where the source says what is executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer_registers: Option<u32>,
-    /// Whether arithmetic takes time, between a load and an address that is computed from it and from
-    /// register to register: what current cores take for each instruction. Counts where the source says what
-    /// is executed.
+    /// Arithmetic takes time, between a load and an address that is computed from it and from register to register:
+    /// what current cores take for each instruction. Counts where the source says what is executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arithmetic: bool,
     /// Cycles that an address takes more then from an index that is scaled.
@@ -75,7 +74,7 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// Why a core cannot be built.
+/// Reason for which a core cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CoreError {
     /// A count is 0 or too large.

@@ -25,7 +25,7 @@ pub struct RobEntry {
     computed: u64,
 }
 
-/// What of an access's time the kernel took.
+/// Part of an access's time that the kernel took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trapped {
     /// In faults, without migrations.
@@ -72,11 +72,11 @@ pub struct Core {
     walkers: Servers,
     /// Lines and translations that were asked for and may not be there yet.
     pub under_way: UnderWay,
-    /// What a mispredicted branch costs, in slots.
+    /// Cost of a mispredicted branch, in slots.
     misprediction: u64,
-    /// How long a load takes that hits the first level, in slots.
+    /// Time of a load that hits the first level, in slots.
     hit: u64,
-    /// What held dispatch back.
+    /// Front end, which may hold dispatch back.
     front_end: FrontEnd,
     calls: Calls,
     wrong_paths: WrongPaths,
@@ -206,7 +206,7 @@ impl Core {
     pub fn loaded(&self, access: usize, waits: Waits, time: u64) -> u64 {
         let ([near, far], [near_arithmetic, far_arithmetic]) = (waits.loads, waits.arithmetic);
         let mut time = time.max(waits.computed.address);
-        // What is not known is so after any arithmetic.
+        // A time that is not known is so after any arithmetic.
         let ends = |load: usize, arithmetic: u16| {
             self.completed[load % WINDOW].saturating_add(arithmetic.into())
         };
@@ -222,7 +222,7 @@ impl Core {
         time
     }
 
-    /// Of the loads so many accesses before access `access`, one that has not brought its data.
+    /// One of the loads so many accesses before access `access` that has not brought its data.
     #[inline(always)]
     pub fn waits_for(&self, access: usize, loads: [u32; 2]) -> Option<u32> {
         loads.into_iter().find(|&distance| {
@@ -273,7 +273,7 @@ impl Core {
         }
     }
 
-    /// Whether there may be accesses that were dispatched on a wrong path.
+    /// True if there may be accesses that were dispatched on a wrong path.
     #[inline(always)]
     pub fn on_wrong_path(&self) -> bool {
         !self.wrong_paths.is_empty()
@@ -357,21 +357,20 @@ impl Core {
         back
     }
 
-    /// Whether it is known when a branch was decided that waited for the loads so many accesses before
-    /// the next one.
+    /// True if it is known when a branch was decided that waited for the loads so many accesses before the next one.
     #[inline]
     pub fn knows_branch(&self, loads: [u32; 2]) -> bool {
         self.loaded(self.accesses, loads.into(), 0) != UNKNOWN
     }
 
-    /// Whether mispredicted branches cost anything.
+    /// True if mispredicted branches cost anything.
     #[inline]
     pub fn mispredicts(&self) -> bool {
         self.misprediction > 0
     }
 
-    /// Whether it is known when the next access can be dispatched: whether everything has ended
-    /// that has to retire before.
+    /// True if it is known when the next access can be dispatched: everything has ended that has to
+    /// retire before.
     #[inline(always)]
     pub fn knows_dispatch(&self, gap: u32, store: bool, oldest: u64) -> bool {
         let leaving = (self.instructions + u64::from(gap) + 1).saturating_sub(self.reorder_buffer);
@@ -384,7 +383,7 @@ impl Core {
         self.dispatched
     }
 
-    /// How many accesses were dispatched.
+    /// Number of accesses that were dispatched.
     #[inline(always)]
     pub fn dispatched_accesses(&self) -> usize {
         self.accesses
@@ -427,7 +426,7 @@ impl Core {
         let entered = time.max(self.retired + entry.instructions);
         let entered = entered.max(entry.computed);
         let entered = entered.max(self.dispatched_again(self.accesses - 1, entry.number));
-        // What it waits for older instructions is not its own latency.
+        // Waiting for older instructions is not its own latency.
         entry.start += entered - time;
         let back = entered + trapped.fault + trapped.migration;
         self.dispatched = self.dispatched.max(back);
@@ -458,8 +457,8 @@ impl Core {
         self.miss_buffers.hold(buffer, time, idle);
     }
 
-    /// Whether the second level's misses take buffers that are counted: to be asked first, since a call
-    /// for each miss costs a machine without the key 1 % of its instructions.
+    /// True if the second level's misses take buffers that are counted: to be asked first, since a call for each miss
+    /// costs a machine without the key 1 % of its instructions.
     #[inline(always)]
     pub fn bounds_l2_misses(&self) -> bool {
         self.l2_miss_buffers.is_some()
@@ -500,14 +499,14 @@ impl Core {
         if self.ended >= self.wrong_paths.next() {
             earliest = self.retire_again(entry.number, store, earliest, ready);
         }
-        // What is computed before it is no stall but the time that computing takes.
+        // Computation before it is no stall but the time that computing takes.
         let unstalled = earliest.max(entry.computed);
         let retired = unstalled.max(ready);
         if retired > earliest {
             let mut computing = unstalled - earliest;
             let mut stall = retired - unstalled;
             if self.ended >= self.front_end.next() {
-                // What is dispatched late is computed late.
+                // An instruction that is dispatched late is computed late.
                 let late = retired - earliest;
                 let held = self.charge_front_end(earliest, late, entry.start, trapped);
                 stall -= held.saturating_sub(computing);
@@ -561,7 +560,7 @@ impl Core {
         self.decide();
         let again = self.wrong_paths.retire(self.ended, number);
         self.wrong_paths.forget(self.ended);
-        // What it waits for after it was dispatched again is its own.
+        // Its wait after it was dispatched again is its own.
         let done = again.dispatched + if store { 0 } else { self.hit };
         let held_until = if done < ready { again.redirected } else { done };
         self.stalls.mispredictions += held_until.saturating_sub(unstalled);
@@ -605,7 +604,7 @@ impl Core {
         self.retired
     }
 
-    /// How long retirement has waited for arithmetic, in slots.
+    /// Time for which retirement has waited for arithmetic, in slots.
     #[inline]
     pub fn waited_for_arithmetic(&self) -> u64 {
         self.waited
@@ -629,7 +628,7 @@ impl Core {
         self.width
     }
 
-    /// Where retirement stood still so far.
+    /// Stalls of retirement so far, by cause.
     pub fn stalls(&self) -> Stalls {
         self.stalls
     }

@@ -16,9 +16,9 @@ const UNIT: usize = FOUND + 1;
 const INPUTS: usize = UNIT + UNITS;
 const ADDRESS: usize = INPUTS;
 const RESULT: usize = ADDRESS + 1;
-/// Where nothing is ever put.
+/// Place where nothing is ever put.
 const NEVER: usize = RESULT + 1;
-/// Where registers are kept that a row needs after another has written them.
+/// Place of registers that a row needs after another has written them.
 const KEPT: usize = NEVER + 1;
 /// As many as a byte can name: enough for all.
 const PLACES: usize = 256;
@@ -26,7 +26,7 @@ const PLACES: usize = 256;
 /// Words of 8 bytes whose last store is remembered, by the last bits of their addresses.
 const STORED: usize = 256;
 
-/// What arithmetic, and loads that hit the first level, take.
+/// Times of arithmetic, and of loads that hit the first level.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// Slots in a cycle.
@@ -46,7 +46,7 @@ struct Piece {
     copies: [u32; 2],
     rows: [u32; 2],
     instructions: u32,
-    /// Whether it ends with an access.
+    /// It ends with an access.
     accesses: bool,
 }
 
@@ -55,7 +55,7 @@ struct Piece {
 struct Row {
     place: u8,
     of: [u8; 2],
-    /// Whether the piece does not retire before.
+    /// The piece does not retire before it.
     computes: bool,
     slots: [u16; 2],
     after_dispatch: u16,
@@ -70,7 +70,7 @@ pub struct Pieces {
     rows: Vec<Row>,
 }
 
-/// What an access waits for that is computed, in slots.
+/// Computed values that an access waits for, in slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Computed {
     /// When it has its address, as far as registers make it.
@@ -138,7 +138,7 @@ impl Latest {
 
 /// When registers are ready within a piece.
 struct Known {
-    /// Those that it has written; the others are as they were before.
+    /// Registers that it has written; the others are as they were before.
     written: u32,
     registers: [Latest; REGISTERS],
 }
@@ -174,7 +174,7 @@ impl Pieces {
             written: 0,
             registers: [Latest::NOTHING; REGISTERS],
         };
-        // What a load brings is there when the access is done, which is for the clock to say.
+        // A load's value is there when the access is done, which is for the clock to say.
         let mut brought = 0;
         let mut made: Vec<Made> = Vec::new();
         let mut units: [Option<Latest>; UNITS] = [None; UNITS];
@@ -251,7 +251,7 @@ impl Pieces {
 
     /// As many rows as it takes: those after the first add a place each.
     fn encode(&mut self, place: usize, latest: &Latest, computes: bool, kept: &[usize]) {
-        // Where it is a part of itself it comes first, before it is written.
+        // Its own place, where that is a part of it, comes first, before it is written.
         let own = latest.places.get(place).filter(|&&slots| slots != NONE);
         let others = (latest.places.iter().enumerate())
             .filter(|&(of, &slots)| slots != NONE && of != place)

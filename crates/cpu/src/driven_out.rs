@@ -19,7 +19,7 @@ pub(crate) struct DrivenOut {
     /// `ways` lines for each set, and which of them is the oldest.
     lines: Box<[u32]>,
     oldest: Box<[u32]>,
-    /// How long it takes to fetch a line once more, and for how long that has been done so far.
+    /// Time to fetch a line once more, and for how long that has been done so far.
     again: u64,
     late: u64,
 }
@@ -54,7 +54,7 @@ impl DrivenOut {
         self.again
     }
 
-    /// What is stored to a line is written at `time`.
+    /// Writes a store to a line at `time`.
     pub(crate) fn write(&mut self, line: u32, time: u64) {
         let first = line as usize % self.sets * self.ways;
         let mut lines = self.lines[first..first + self.ways].iter();

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-/// What held back the dispatch of accesses that have not ended: mispredicted branches before them,
-/// and instructions that had to be fetched.
+/// Causes that held back the dispatch of accesses that have not ended: mispredicted branches before
+/// them, and instructions that had to be fetched.
 #[derive(Clone, Debug)]
 pub(crate) struct FrontEnd {
     /// The first access after a branch, and when the first instruction after the branch could be
@@ -21,7 +21,7 @@ struct Delay {
     earliest: u64,
 }
 
-/// What of a stall the front end brought about.
+/// Parts of a stall that the front end brought about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeldBack {
     pub(crate) mispredictions: u64,
@@ -77,9 +77,9 @@ impl FrontEnd {
         self.next = redirected.min(delayed);
     }
 
-    /// What the front end has to do with a stall of an access that starts at `start` and could have
-    /// retired at `unstalled`: of a branch, what passed before the instructions after it came; of a
-    /// fetch, by how much it made the access start later.
+    /// Part of the front end in a stall of an access that starts at `start` and could have retired
+    /// at `unstalled`: of a branch, what passed before the instructions after it came; of a fetch,
+    /// by how much it made the access start later.
     pub(crate) fn held_back(
         &mut self,
         access: usize,

@@ -19,7 +19,7 @@ const PLACES: usize = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     arrives: u64,
-    /// How long before that it was asked for.
+    /// Time from the request until it arrives.
     latency: u32,
     key: u32,
 }
@@ -46,7 +46,7 @@ impl InFlight {
         (key.wrapping_mul(0x9e37_79b1) >> (32 - PLACES.ilog2())) as usize
     }
 
-    /// Whether nothing is under way any more at `time`.
+    /// True if nothing is under way any more at `time`.
     #[inline(always)]
     pub fn none_at(&self, time: u64) -> bool {
         time >= self.latest

@@ -1,6 +1,6 @@
 use crate::config::{CoreConfig, WINDOW};
 
-/// How far a core looks ahead whose integer registers may run out before its reorder buffer is full.
+/// Look-ahead of a core whose integer registers may run out before its reorder buffer is full.
 ///
 /// An instruction that writes a register takes one, and gives back the one that had the value before
 /// when it retires. So with R of them, what is in the reorder buffer has taken at most R: an
@@ -10,7 +10,7 @@ use crate::config::{CoreConfig, WINDOW};
 pub struct RegisterFile {
     registers: u64,
     reorder_buffer: u64,
-    /// Of each of the last accesses, instructions with its gap and registers that these take.
+    /// For each of the last accesses, instructions with its gap and registers that these take.
     last: Box<[(u32, u32); WINDOW]>,
     accesses: usize,
     /// The access up to which enough registers are given back, once it has retired, for the last one; and
@@ -21,7 +21,7 @@ pub struct RegisterFile {
 }
 
 impl RegisterFile {
-    /// Of such a core; `None` where nothing is said of its registers.
+    /// Register file of such a core; `None` where nothing is said of its registers.
     pub fn new(config: &CoreConfig) -> Option<Self> {
         Some(RegisterFile {
             registers: config.integer_registers?.into(),
@@ -55,7 +55,7 @@ impl RegisterFile {
         while self.taken - u64::from(self.last[self.oldest % WINDOW].1) > self.registers {
             self.give_back();
         }
-        // Of the oldest as many instructions as take what there is too much.
+        // As many of the oldest instructions leave as take what there is too much.
         let (count, taken) = self.last[self.oldest % WINDOW];
         let retired = (self.taken - self.registers) * u64::from(count);
         let held = self.instructions - retired.div_ceil(u64::from(taken).max(1));

@@ -31,12 +31,12 @@ pub struct Grant {
     place: Booking,
 }
 
-/// Which idle time before a use another user may fill.
+/// Idle time before a use that another user may fill.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
     /// No user will ask for a time before.
     pub from: u64,
-    /// What the shortest use takes, at least 1.
+    /// Time of the shortest use, at least 1.
     pub least: u64,
 }
 
@@ -59,8 +59,8 @@ impl Servers {
     /// The first server that a user has who asks at `time` for about `length`.
     #[inline(always)]
     pub(crate) fn grant(&self, time: u64, length: impl FnOnce() -> u64) -> Grant {
-        // Of the servers that are free, the one whose last use ended last: the others stay free
-        // for those who ask for an earlier time. Of busy ones the first to be free.
+        // The free server whose last use ended last: the others stay free for those who ask for an
+        // earlier time. Of busy ones the first to be free.
         let first = self.free_at[0];
         if first <= time {
             let busy = self.free_at.iter().rev().take_while(|&&at| at > time);

@@ -1,13 +1,13 @@
 use crate::Computed;
 
-/// What an access waits for before it starts.
+/// Conditions that an access waits for before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// How many accesses back the loads are that made its address; 0 for none.
+    /// Distances of the loads that made its address, in accesses; 0 for none.
     pub loads: [u32; 2],
     /// Slots that arithmetic takes from the data of each to the address.
     pub arithmetic: [u16; 2],
-    /// What registers make of it.
+    /// Values that registers make of it.
     pub computed: Computed,
 }
 

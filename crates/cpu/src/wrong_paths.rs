@@ -31,9 +31,9 @@ pub(crate) struct Branch {
     pub(crate) number: u64,
     /// When it was dispatched.
     pub(crate) dispatched: u64,
-    /// Whether the wrong path joins the right one.
+    /// The wrong path joins the right one.
     pub(crate) reconverges: bool,
-    /// What is found out later: when it was decided.
+    /// Time at which it was decided, which is found out later.
     pub(crate) decided: u64,
     /// When the first instruction of the right path could be dispatched, and the same less its number: to
     /// which any other adds its own.
@@ -43,7 +43,7 @@ pub(crate) struct Branch {
     pub(crate) until: usize,
 }
 
-/// What an access retires after that was executed on a wrong path.
+/// Time after which an access retires that was executed on a wrong path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Again {
     /// When it was dispatched again.
@@ -134,7 +134,7 @@ impl WrongPaths {
         last.map_or(0, |branch| branch.from + number)
     }
 
-    /// What comes next, an access of this number, is dispatched at `time`.
+    /// Dispatches the next access, of this number, at `time`.
     pub(crate) fn dispatch(&mut self, access: usize, time: u64) {
         while self.dispatched < self.decided {
             let branch = &mut self.branches[self.dispatched];

@@ -37,7 +37,7 @@ fn by_moments(machine: Machine, stores: &[Store]) -> u64 {
     let mut sets = vec![Vec::new(); SETS];
     let set = |line: u32| line as usize % SETS;
     let mut coming: Vec<(u64, u32)> = Vec::new();
-    // Of instructions, whether they are stores, and of stores their lines.
+    // Instructions, with whether they are stores, and the lines of stores.
     let mut reorder_buffer = VecDeque::new();
     let mut buffer: VecDeque<u32> = VecDeque::new();
     let mut retired = 0;

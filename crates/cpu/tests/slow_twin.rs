@@ -6,11 +6,11 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 struct Access {
     gap: u32,
-    /// What the gap's instructions and it take, evenly.
+    /// Registers that the gap's instructions and it take, evenly.
     registers: u32,
     waits: Waits,
     store: bool,
-    /// Whether that is a locked instruction's.
+    /// The store is a locked instruction's.
     locked: bool,
     translation: u64,
     data: u64,
@@ -23,7 +23,7 @@ struct Access {
 struct Twin {
     rob: usize,
     registers: Option<u32>,
-    /// Of each instruction.
+    /// Registers that each instruction takes.
     taken: Vec<u32>,
     /// Slots that the store buffer takes to write a store, or one of a locked instruction.
     writes: [u64; 2],

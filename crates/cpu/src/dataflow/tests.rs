@@ -68,7 +68,7 @@ impl OneByOne {
     }
 }
 
-/// Of the first eight registers, a vector's, and the last one.
+/// Some of the first eight registers, a vector's, and the last one.
 fn registers() -> impl Strategy<Value = u32> {
     prop_oneof![
         Just(0u32),
@@ -150,7 +150,7 @@ proptest! {
                 expected = twin.execute(step, time, *addr);
                 done = done.max(expected.done);
             }
-            // What is overwritten, or goes nowhere, does not count.
+            // A result that is overwritten, or goes nowhere, does not count.
             prop_assert!(got.done <= done);
             let all_kept = steps.iter().rev().try_fold(0, |later, of| {
                 let made = of.writes | of.merges;
