@@ -45,7 +45,7 @@ pub struct Banks {
     counts: BankCounts,
 }
 
-/// What the banks did.
+/// Counts of the banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BankCounts {
     /// Reads of the row that was open.
@@ -135,7 +135,7 @@ impl Banks {
         delay
     }
 
-    /// What the banks did so far.
+    /// Counts of the banks so far.
     pub fn counts(&self) -> BankCounts {
         self.counts
     }

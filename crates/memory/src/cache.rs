@@ -26,7 +26,7 @@ pub struct CacheConfig {
     pub ways: u32,
     /// Load-to-use latency in cycles when this level serves a reference.
     pub cycles: u32,
-    /// Which line of a set leaves for a new one.
+    /// Replacement policy of a set.
     #[serde(default, skip_serializing_if = "Replacement::is_lru")]
     pub replacement: Replacement,
 }
@@ -60,19 +60,20 @@ pub struct Cache {
     favoured: u32,
 }
 
-/// What a reference found in one level.
+/// Outcome of a reference to one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheAccess {
-    /// Whether the line was there.
+    /// The line was there.
     pub hit: bool,
-    /// Whether a modified line had to leave for it: [`CacheAccess::evicted`].
+    /// A modified line had to leave for it: [`CacheAccess::evicted`].
     pub evicts_modified: bool,
     /// The line that left; means nothing unless `evicts_modified`.
     pub evicted: u32,
 }
 
-/// What becomes of each reference of [`Cache::access_all`]. A trait and not a closure: the body of
-/// a closure cannot be made to be inlined, and this one is where a simulation spends its time.
+/// Receiver of the outcome of each reference of [`Cache::access_all`]. A trait and not a closure:
+/// the body of a closure cannot be made to be inlined, and this one is where a simulation spends
+/// its time.
 pub trait Outcome {
     /// Takes what the reference at a place in the order found. Implement it `#[inline(always)]`.
     fn of(&mut self, place: usize, access: CacheAccess);
@@ -115,7 +116,7 @@ impl Cache {
         self.lines.count(self.ways, EMPTY)
     }
 
-    /// Where a policy that leaves something to chance starts from.
+    /// Seeds a policy that leaves something to chance.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
         if let Some(victims) = &mut self.victims {
@@ -237,12 +238,12 @@ impl Cache {
         (old & FLAG != 0).then_some(old & !FLAG)
     }
 
-    /// How many sets there are.
+    /// Number of sets.
     pub fn sets(&self) -> usize {
         self.lines.sets()
     }
 
-    /// How many lines a set has.
+    /// Number of lines in a set.
     pub fn ways(&self) -> usize {
         self.ways
     }
@@ -252,7 +253,7 @@ impl Cache {
         self.lines.host_prefetch(set);
     }
 
-    /// Whether a line is here, and if so, whether it is modified.
+    /// State of a line that is here: `Some(true)` if it is modified.
     pub fn modified(&self, line: u32) -> Option<bool> {
         let lines = self.lines.ways(self.index.of(line), self.ways);
         let found = lines.iter().find(|&&l| l & !FLAG == line)?;
@@ -280,7 +281,7 @@ impl Cache {
         }
     }
 
-    /// How many lines there is room for.
+    /// Number of lines that there is room for.
     pub fn capacity(&self) -> usize {
         self.lines.sets() * self.ways
     }

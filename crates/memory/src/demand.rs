@@ -1,4 +1,4 @@
-/// How many of the last requests for data a cache had to pass on.
+/// Number of the last requests for data that a cache had to pass on.
 ///
 /// Requests come in chunks, and of a chunk's no answer is known while it is asked for. So that nothing
 /// hangs on where chunks end, each request sees those that came [`LAG`] and more before it.
@@ -25,7 +25,7 @@ const LAG: u64 = MOST_ASKED as u64;
 pub const MOST_ASKED: usize = 1024;
 
 impl Demand {
-    /// Of a cache that is busy when this share of requests misses.
+    /// The demand on a cache that is busy when this share of requests misses.
     pub(crate) fn new(share: f64) -> Demand {
         Demand {
             misses: [0; WINDOWS],

@@ -14,11 +14,11 @@ pub struct DramConfig {
     pub latency_ns: f64,
     /// Peak bandwidth in 10^9 bytes a second, over all channels.
     pub gigabytes_per_second: f64,
-    /// What each sixteenth of its reads takes, the shortest first, in any unit: they are scaled so that
-    /// their mean is `latency_ns`. Without, all reads take that.
+    /// Time of each sixteenth of its reads, the shortest first, in any unit: they are scaled so that their mean is
+    /// `latency_ns`. Without, all reads take that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<[f64; SIXTEENTHS]>,
-    /// Whether the modified lines that leave the last level take of it, too.
+    /// The modified lines that leave the last level take of it, too.
     #[serde(default)]
     pub write_backs: bool,
     /// Its banks, whose open rows answer sooner. Without, none does.
@@ -41,7 +41,7 @@ pub struct RowsConfig {
     pub activate_ns: f64,
     /// Closing it (tRP), which `latency_ns` does not contain.
     pub precharge_ns: f64,
-    /// What they wait for between commands. Without, a bank is never busy.
+    /// Times that banks wait for between commands. Without, a bank is never busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<BusyConfig>,
 }
@@ -68,7 +68,7 @@ pub struct Dram {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    /// Which of the windows that share the place.
+    /// Number of the window among those that share the place.
     turn: u32,
     /// From its beginning. Of a full window, the room and how many windows from it on are known to
     /// be full, 0 for itself alone: so that what is asked for while much waits need not look at
@@ -158,8 +158,8 @@ impl Dram {
         self.queued_ticks = queued;
     }
 
-    /// How far a window is taken, the room or more if all of it is. Its place in the ledger may
-    /// still be that of an older one.
+    /// Taken part of a window, the room or more if all of it is. Its place in the ledger may still
+    /// be that of an older one.
     #[inline]
     fn taken(&self, window: u64) -> u32 {
         let place = self.windows[(window % SPAN) as usize];
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// How long each transfer waits when every window from its own on is looked at in turn.
+    /// Waits of the transfers when every window from a transfer's own on is looked at in turn.
     fn one_by_one(ticks_per_line: f64, asked: &[u64]) -> Vec<u64> {
         let Dram {
             window_shift,

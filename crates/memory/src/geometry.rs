@@ -1,4 +1,4 @@
-/// Why a geometry cannot be built.
+/// Reason for which a geometry cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// Capacity, associativity and line size leave no whole number of sets.
@@ -28,7 +28,7 @@ pub enum GeometryError {
         "caches.prefetch.strides: instructions are 1 to 65536, ahead is 0 to 64, longest 1 to 1048576"
     )]
     Strides,
-    /// What makes a second level busy is no share.
+    /// The value that makes a second level busy is no share.
     #[error("caches.prefetch.busy is not between 0 and 1")]
     Busy,
 }

@@ -115,7 +115,7 @@ impl HintedSets {
         self.uses += 1;
         let used = self.uses;
         let set = self.set(key);
-        // What is empty was never used.
+        // An empty place was never used.
         if let Some(oldest) = self.places[set].iter_mut().min_by_key(|place| place.used) {
             *oldest = Place { key, value, used };
         }

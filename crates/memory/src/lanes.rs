@@ -83,7 +83,7 @@ impl Lanes {
         &self.flat()[start..start + ways]
     }
 
-    /// Which of the first `ways` lanes of a set holds a key.
+    /// Lane, of the first `ways` of a set, that holds a key.
     #[inline]
     pub(crate) fn find(&self, set: usize, ways: usize, key: u32) -> Option<usize> {
         if !self.per_set.is_multiple_of(16) {
@@ -97,7 +97,7 @@ impl Lanes {
         })
     }
 
-    /// How many of the first `ways` lanes of all sets hold a value.
+    /// Number of the first `ways` lanes of all sets that hold a value.
     pub(crate) fn count(&self, ways: usize, value: u32) -> u64 {
         let of_set = |set| self.ways(set, ways).iter().filter(|&&lane| lane == value);
         (0..self.sets).map(|set| of_set(set).count() as u64).sum()

@@ -24,7 +24,7 @@ impl LruKeys {
         }
     }
 
-    /// Whether a key is there; it then becomes the most recently used of its set.
+    /// True if a key is there; it then becomes the most recently used of its set.
     #[inline]
     pub fn get(&mut self, set: usize, key: u32) -> bool {
         match self.keys.per_set() {

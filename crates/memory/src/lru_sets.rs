@@ -49,7 +49,7 @@ impl LruSets {
         }
     }
 
-    /// Where a policy that leaves something to chance starts from.
+    /// Seeds a policy that leaves something to chance.
     pub fn seed(&mut self, seed: u64) {
         if let Some(victims) = &mut self.victims {
             victims.seed(seed);
@@ -87,7 +87,7 @@ impl LruSets {
             8 => self.get_in::<S, 8>(set, key),
             16 => self.get_in::<S, 16>(set, key),
             0 => self.get_wide(set, key),
-            // Where those of a fully associative TLB mostly are: among the sixteen that were used last.
+            // Keys of a fully associative TLB are mostly among the sixteen that were used last.
             _ => {
                 let (keys, values) = (&mut self.keys, &mut self.values);
                 match used_in::<S, 16>(keys.front(set), || values.front(set), key) {

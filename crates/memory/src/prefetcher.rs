@@ -3,7 +3,7 @@ use crate::{GeometryError, StridesConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a core's second-level cache fetches before it is asked for.
+/// Prefetchers of a core's second-level cache.
 ///
 /// The first two prefetchers look at lines that the first level asks for and at no instruction. Neither
 /// leaves the 4 KiB page of the line, as those cannot that see physical addresses, unless
@@ -15,23 +15,23 @@ pub struct PrefetchConfig {
     pub adjacent: bool,
     /// Pages whose lines are followed, one direction each; 0 for none.
     pub streams: u32,
-    /// How many lines a stream is ahead at the most.
+    /// Number of lines that a stream is ahead at the most.
     pub ahead: u32,
-    /// How many lines apart accesses of a stream are at the most: 63, anywhere in its page, if not said.
+    /// Distance in lines between accesses of a stream at the most: 63, anywhere in its page, if not said.
     #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
     pub within: u32,
-    /// How many lines it fetches at an access at the most. Intel's two, if not said (Intel 64 and
-    /// IA-32 Architectures Optimization Reference Manual, "Data Prefetching", of the streamer).
+    /// Number of lines that it fetches at an access at the most. Intel's two, if not said (Intel 64
+    /// and IA-32 Architectures Optimization Reference Manual, "Data Prefetching", of the streamer).
     #[serde(default = "two", skip_serializing_if = "is_two")]
     pub at_once: u32,
-    /// Whether a stream goes on in the next page of the address space.
+    /// A stream goes on in the next page of the address space.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub crosses_pages: bool,
     /// The share of the second level's requests for data that miss from which on it is busy: what
     /// is fetched then goes into the last level only. `None` where it always goes into both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
-    /// What looks at instructions and the addresses of all their loads, where the source says which
+    /// Prefetcher by instructions and the addresses of all their loads, where the source says which
     /// instructions these are. `None` for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strides: Option<StridesConfig>,
@@ -114,7 +114,7 @@ impl Prefetcher {
         })
     }
 
-    /// Whether the first line that it has fetched for one that is asked for is the other one of an
+    /// True if the first line that it has fetched for one that is asked for is the other one of an
     /// aligned two: to be fetched only if the second level misses the one asked for, since what
     /// Intel's completes is lines that come into that level (Intel 64 and IA-32 Architectures
     /// Optimization Reference Manual, "Data Prefetching").
@@ -135,17 +135,18 @@ impl Prefetcher {
         self.demand.as_mut().is_some_and(Demand::ask)
     }
 
-    /// Whether streams go on in the next page of the address space.
+    /// True if streams go on in the next page of the address space.
     pub fn crosses_pages(&self) -> bool {
         self.config.crosses_pages && self.config.streams > 0
     }
 
-    /// Whether it wants to know what was missed.
+    /// True if it wants to know what was missed.
     pub fn wants_answers(&self) -> bool {
         self.demand.is_some()
     }
 
-    /// Whether the second level missed the first of the lines asked for that has no answer yet.
+    /// Takes the answer of the second level about the first of the lines asked for that has none
+    /// yet.
     pub fn answer(&mut self, missed: bool) {
         if let Some(demand) = &mut self.demand {
             demand.answer(missed);

@@ -2,7 +2,7 @@ use crate::geometry::GeometryError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which entry of a set leaves for a new one.
+/// Replacement policy: the entry of a set that leaves for a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
@@ -33,12 +33,12 @@ const EACH: u128 = u128::MAX / 3;
 const MAX_WAYS: usize = 128;
 
 impl Replacement {
-    /// Whether it is the default.
+    /// True for the default.
     pub fn is_lru(&self) -> bool {
         *self == Replacement::Lru
     }
 
-    /// Whether sets of so many ways can have it.
+    /// Refuses numbers of ways for which sets cannot have it.
     ///
     /// # Errors
     /// [`GeometryError::Replacement`].
@@ -54,7 +54,7 @@ impl Replacement {
     }
 }
 
-/// What sets remember under a policy other than LRU, where entries stay in their places.
+/// State of sets under a policy other than LRU, where entries stay in their places.
 #[derive(Clone, Debug)]
 pub(crate) struct Victims {
     policy: Replacement,
@@ -76,7 +76,7 @@ impl Victims {
         })
     }
 
-    /// Where what is left to chance starts from.
+    /// Seeds choices that are left to chance.
     pub(crate) fn seed(&mut self, seed: u64) {
         // Xorshift has no state 0; a multiplicative hash parts seeds that are neighbours.
         self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -27,7 +27,7 @@ pub trait Simd: Copy {
     unsafe fn shift_in<const N: usize>(lanes: &mut [u32; N], front: u32, last: usize);
 }
 
-/// What every processor of the architecture has: SSE2 on x86-64, plain Rust elsewhere.
+/// Instructions that every processor of the architecture has: SSE2 on x86-64, plain Rust elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Baseline;
 
@@ -79,7 +79,7 @@ impl Simd for Baseline {
 /// A level of instruction set that the processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimdLevel {
-    /// What every processor of the architecture has.
+    /// Instructions that every processor of the architecture has.
     Baseline,
     /// 256-bit vectors.
     Avx2,

@@ -2,7 +2,7 @@ use crate::GeometryError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is fetched ahead of instructions whose loads are a constant distance apart.
+/// Prefetcher for instructions whose loads are a constant distance apart.
 ///
 /// Intel's "IP-based stride prefetcher" (Intel 64 and IA-32 Architectures Optimization Reference
 /// Manual, "Data Prefetching") and AMD's "L1 Stride" (Software Optimization Guide for the AMD Family
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct StridesConfig {
     /// Instructions that are followed.
     pub instructions: u32,
-    /// How many strides ahead; 0 for none.
+    /// Number of strides ahead; 0 for none.
     pub ahead: u32,
     /// The longest stride in bytes.
     pub longest: u32,
-    /// Whether what is fetched may lie in another 4 KiB page.
+    /// Fetched lines may lie in another 4 KiB page.
     #[serde(default)]
     pub crosses_pages: bool,
 }

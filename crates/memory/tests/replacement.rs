@@ -61,7 +61,7 @@ impl Tree {
 enum Memory {
     Tree(Tree),
     Marks(Vec<bool>),
-    /// How long each is predicted not to be used.
+    /// Time for which each is predicted not to be used.
     Ages(Vec<u32>),
 }
 
@@ -186,7 +186,7 @@ fn drive<S: Simd>(sets: usize, policy: Replacement, ways: usize, steps: &[Step])
     }
 }
 
-/// What a cache said.
+/// Answers of a cache.
 #[derive(Default)]
 struct Said(Vec<CacheAccess>);
 
@@ -263,7 +263,7 @@ proptest! {
     }
 }
 
-/// Which keys leave one set of 8 in turn, when 1,000 go through it.
+/// Keys that leave one set of 8 in turn, when 1,000 go through it.
 fn leaving(seed: u64) -> Vec<u32> {
     let mut sets = LruSets::replaced_by(1, 8, Replacement::Random);
     sets.seed(seed);
@@ -284,7 +284,7 @@ fn chance_takes_any_place_and_is_the_same_for_a_seed() {
     let gone = leaving(7);
     assert_eq!(gone, leaving(7));
     assert_ne!(gone, leaving(8));
-    // How many came after it until a key left is geometric with mean 8 if all places are as
+    // The number of keys that come until a key leaves is geometric with mean 8 if all places are as
     // likely; of 992 the mean is within four standard errors, 4 * 7.5 / sqrt(992), of that.
     let ages = gone
         .iter()
