@@ -53,7 +53,7 @@ fn build(parameters: &Parameters) -> Program {
     }
 }
 
-/// Where the arrays lie.
+/// Addresses of the arrays.
 struct Places {
     parents: u64,
     paths: u64,
@@ -104,7 +104,7 @@ impl Places {
 /// No vertex, no node.
 const END: u32 = u32::MAX;
 
-/// What is known while paths start at one vertex.
+/// State while paths start at one vertex.
 struct State {
     paths: Vec<u64>,
     /// Negative before a vertex is reached.

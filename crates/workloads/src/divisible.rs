@@ -25,7 +25,7 @@ pub(crate) struct DivisibleProgram {
 struct Execution {
     /// Accesses that it has made.
     at: u64,
-    /// Where it is told which part is wanted next; `None` to end it.
+    /// Channel that says which part is wanted next; `None` to end it.
     wanted: Option<Sender<(u64, u64)>>,
     batches: Option<Receiver<Batch>>,
     used: Sender<Batch>,
@@ -159,7 +159,7 @@ impl Source for Part<'_> {
         let used = std::mem::replace(batch, next);
         let _ = execution.used.send(used);
         if self.from > 0 {
-            // What is left out before a part happens in others.
+            // Events left out before a part happen in others.
             let left_out = |control: &Control| matches!(control, Control::Skipped { .. });
             batch.controls.retain(|entry| !left_out(&entry.1));
         }

@@ -47,7 +47,7 @@ const VECTOR: u64 = 32;
 const ACCESSES: u64 = 1 + LOOKUPS * (1 + ROW / VECTOR) + ROW / VECTOR;
 
 fn build(parameters: &Parameters) -> Program {
-    // What one table of a batch takes besides its rows is small change.
+    // A table of a batch takes little besides its rows.
     let rows = parameters.get("footprint") / TABLES / ROW;
     let batches = parameters.get("batches");
     let seed = parameters.get("seed");

@@ -1,4 +1,4 @@
-//! What a program's kernel says of its loads and stores.
+//! Loads and stores of a program's kernel.
 
 use pagelab_events::{Access, Batch, Control, Op, dependence};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ impl Loaded {
 /// The payload of the unwinding that ends a kernel early: nobody wants more of it.
 struct Stop;
 
-/// Where full batches go and empty ones come from.
+/// Channels to which full batches go and from which empty ones come.
 pub(crate) struct Output {
     pub(crate) batches: SyncSender<Batch>,
     pub(crate) used: Receiver<Batch>,
@@ -131,7 +131,7 @@ impl Emitter {
         self.count += 1;
         if self.emitting {
             let back = self.count - from.0;
-            // What lies farther back has long been answered.
+            // A load that lies farther back has long been answered.
             let known = from.0 > self.hidden && back <= dependence::FARTHEST.into();
             let dep = if known { back as u32 } else { 0 };
             self.batch.push(Access { addr, op, gap, dep });

@@ -73,7 +73,7 @@ fn colours(layout: &Layout, [input, output]: [u64; 2], seed: u64, out: &mut Emit
     colours
 }
 
-/// Whether a neighbour without a colour of an earlier round goes before a vertex.
+/// True if a neighbour without a colour of an earlier round goes before a vertex.
 fn waits(
     layout: &Layout,
     out: &mut Emitter,

@@ -46,7 +46,7 @@ pub struct Workload {
     pub name: &'static str,
     /// One line about it.
     pub description: &'static str,
-    /// What can be set besides [`COMMON`], with defaults.
+    /// Parameters besides [`COMMON`], with defaults.
     pub parameters: &'static [Parameter],
     /// Makes its data.
     build: fn(&Parameters) -> Program,
@@ -76,7 +76,7 @@ impl Workload {
         ALL.iter().find(|w| w.name == name)
     }
 
-    /// Whether it can be started so, without making its data.
+    /// Refuses values with which it cannot be started, without making its data.
     ///
     /// # Errors
     /// As [`Workload::start`].

@@ -1,11 +1,11 @@
-//! Where a program's memory lies.
+//! Addresses of a program's memory.
 
 use pagelab_addr::PageSize;
 
 /// The bottom of the usual mmap area of x86-64 Linux.
 pub(crate) const BASE: u64 = 0x7000_0000_0000;
 
-/// What a program has allocated before its kernel starts.
+/// Memory that a program has allocated before its kernel starts.
 ///
 /// Each allocation is a mapping of its own, as malloc makes them from 128 KiB up (M_MMAP_THRESHOLD
 /// in mallopt(3)), on a 2 MiB boundary as Linux places large anonymous mappings since 6.7

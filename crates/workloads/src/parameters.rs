@@ -5,7 +5,7 @@ use pagelab_addr::parse_quantity;
 pub struct Parameter {
     /// Its key.
     pub name: &'static str,
-    /// What it means.
+    /// Meaning.
     pub description: &'static str,
     /// Its value unless set.
     pub default: u64,
@@ -15,7 +15,7 @@ pub struct Parameter {
     pub max: u64,
 }
 
-/// What can be set for every workload.
+/// Parameters of every workload.
 pub const COMMON: &[Parameter] = &[
     Parameter {
         name: "seed",
@@ -75,7 +75,7 @@ pub enum ParameterError {
     /// No such key.
     #[error("unknown parameter {name:?}; there are {valid}")]
     Unknown {
-        /// What was given.
+        /// Name that was given.
         name: String,
         /// The valid keys.
         valid: String,
@@ -85,7 +85,7 @@ pub enum ParameterError {
     Value {
         /// The key.
         name: &'static str,
-        /// What was given.
+        /// Value that was given.
         value: String,
         /// The smallest value.
         min: u64,
@@ -133,7 +133,7 @@ impl Parameters {
         value.expect("a workload asks for its own parameters").1
     }
 
-    /// What decides which accesses a program makes, and how many of them are looked at: all values
+    /// Values that decide which accesses a program makes, and how many of them are looked at: all
     /// but those that say where windows are.
     pub(crate) fn program(&self) -> String {
         let values = self.values.iter();

@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-/// What a workload is built into.
+/// A workload, built.
 pub(crate) struct Program {
-    /// What its initialisation has allocated and written.
+    /// Memory that its initialisation has allocated and written.
     pub(crate) memory: Memory,
-    /// How many accesses its kernel makes, where that is known without running it.
+    /// Number of accesses that its kernel makes, where that is known without running it.
     pub(crate) accesses: Option<u64>,
     /// The kernel. It may be run more than once, and does the same each time.
     pub(crate) kernel: Box<dyn Fn(&mut Emitter) + Send + Sync>,
@@ -99,7 +99,7 @@ pub(crate) fn initialisation(memory: &Memory) -> Batch {
     batch
 }
 
-/// How many accesses a program makes that `name` and nothing else is made from.
+/// Number of accesses of a program that `name` and nothing else is made from.
 pub(crate) fn count(name: &str, program: &Program) -> u64 {
     let counted = || COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = program.accesses.or_else(|| counted().get(name).copied());

@@ -38,7 +38,7 @@ const GAP: u32 = 8;
 fn build(parameters: &Parameters) -> Program {
     let elements = parameters.get("footprint") / 8;
     let updates = parameters.get("updates");
-    // Where process number `seed` starts, as in the parallel version.
+    // Start of process number `seed`, as in the parallel version.
     let first = u128::from(updates) * u128::from(parameters.get("seed").wrapping_sub(1));
     let mut memory = Memory::default();
     let table = memory.allocate(8 * elements);
@@ -129,8 +129,8 @@ mod tests {
         }
     }
 
-    /// What HPC Challenge's own verification relies on: the same updates once more restore the
-    /// table. The numbers are made one after the other here.
+    /// The base of HPC Challenge's own verification: the same updates once more restore the table.
+    /// The numbers are made one after the other here.
     #[test]
     fn a_second_pass_of_single_steps_restores_the_table() {
         let (elements, updates) = (1 << 10, 1 << 14);

@@ -1,4 +1,4 @@
-//! Which accesses of a program are simulated.
+//! Schedule of the accesses of a program that are simulated.
 
 use crate::Parameters;
 use crate::hash::{below, random};
@@ -27,7 +27,7 @@ const LONG: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) windows: Vec<(u64, u64)>,
-    /// Of each window.
+    /// Accesses of each window.
     pub(crate) warm_up: u64,
 }
 
@@ -40,7 +40,7 @@ impl Schedule {
         }
     }
 
-    /// How many accesses that makes of a program that makes so many.
+    /// Number of accesses that it takes of a program that makes so many.
     pub(crate) fn accesses(&self, program: Option<u64>) -> Option<u64> {
         match self.windows.as_slice() {
             [(0, u64::MAX)] => program,
@@ -60,7 +60,7 @@ impl Sampling {
         }
     }
 
-    /// Whether all of the program is wanted, however long it is.
+    /// True if all of the program is wanted, however long it is.
     pub(crate) fn is_whole(&self) -> bool {
         self.windows == Some(0)
     }

@@ -4,10 +4,10 @@ use crate::memory::BASE;
 use pagelab_addr::PageSize;
 use pagelab_events::{Batch, Control, Source, SourceError, WarmUp};
 
-/// What one entry of a page table's second level maps.
+/// Bytes that one entry of a page table's second level maps.
 const REGION: u64 = PageSize::Large2M.bytes();
 
-/// Where the lowest region goes, so that 64 GiB fit below 2^47 even with 2 GiB for each region.
+/// Address of the lowest region, so that 64 GiB fit below 2^47 even with 2 GiB for each region.
 const LOWEST: u64 = 1 << 44;
 
 /// A built-in program whose memory takes `sparsity` regions of address space for each region of memory: the
@@ -26,14 +26,14 @@ impl<S: Source> Sparse<S> {
         Sparse { source, sparsity }
     }
 
-    /// Where a byte goes.
+    /// New address of a byte.
     #[inline]
     fn place(&self, addr: u64) -> u64 {
         let offset = addr - BASE;
         LOWEST + offset / REGION * REGION * self.sparsity + offset % REGION
     }
 
-    /// What becomes of a range, region by region: first byte and length.
+    /// New ranges of a range, region by region: first byte and length.
     fn pieces(&self, addr: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
         let starts =
             std::iter::successors(Some(addr), |start| Some(start / REGION * REGION + REGION));
@@ -44,7 +44,7 @@ impl<S: Source> Sparse<S> {
         })
     }
 
-    /// What becomes of a control event.
+    /// Pushes the control events that one becomes.
     fn spread(&self, control: Control, mut push: impl FnMut(Control)) {
         match control {
             Control::Map {

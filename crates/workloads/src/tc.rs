@@ -38,7 +38,7 @@ fn build(parameters: &Parameters) -> Program {
 /// Each vertex's neighbours as a vector of 8-byte numbers, allocated vertex by vertex.
 struct Sets {
     base: u64,
-    /// Where each vector lies, in units of 16 bytes.
+    /// Address of each vector, in units of 16 bytes.
     places: Vec<u32>,
 }
 
@@ -127,7 +127,7 @@ fn intersect(
     common
 }
 
-/// How far an intersection is in one of its vectors.
+/// Place of an intersection in one of its vectors.
 struct Side {
     edges: Range<usize>,
     addr: u64,

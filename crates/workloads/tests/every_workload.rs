@@ -1,4 +1,4 @@
-//! What every workload promises, whichever program it follows.
+//! Promises of every workload, whichever program it follows.
 
 use pagelab_events::{Access, Batch, Control, Op, Source};
 use pagelab_workloads::{ALL, Workload};
@@ -150,7 +150,7 @@ fn mappings(batches: &[Batch]) -> Vec<(u64, u64)> {
     controls(batches).filter_map(map).collect()
 }
 
-/// What lies so far apart has entries of the second level of the page table in lines of 64 bytes
+/// Regions so far apart have entries of the second level of the page table in lines of 64 bytes
 /// (which map 2^24 bytes) or tables (2^30) of their own.
 #[test]
 fn a_sparse_program_is_the_same_one_with_each_2_mib_elsewhere() {
@@ -296,7 +296,7 @@ fn what_is_left_out_is_counted_in_instructions_too() {
         };
         let whole = instructions(&[("windows", "0")]);
         let one_window = [("windows", "1"), ("warm_up", "10"), ("measured", "30000")];
-        // What follows the last window is not run.
+        // Nothing after the last window is run.
         let sampled = instructions(&one_window);
         assert!(sampled > 30_000 && sampled <= whole, "{}", workload.name);
     }

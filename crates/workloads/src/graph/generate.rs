@@ -120,13 +120,13 @@ impl Graph {
         self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize
     }
 
-    /// Where an edge leads to.
+    /// Vertex to which an edge leads.
     #[inline(always)]
     pub(crate) fn target(&self, edge: usize) -> u32 {
         self.targets[edge]
     }
 
-    /// Where the edges of a vertex lead to.
+    /// Vertices to which the edges of a vertex lead.
     #[cfg(test)]
     pub(crate) fn neighbours(&self, vertex: u32) -> &[u32] {
         &self.targets[self.edges(vertex)]
@@ -232,8 +232,8 @@ mod tests {
         }
     }
 
-    /// Where densities fall as d^-e, one of two ranges of degrees that each double holds 2^(e-1)
-    /// times as many vertices as the next, wherever the largest degrees end.
+    /// Densities fall as d^-e where, of ranges of degrees that each double, one holds 2^(e-1) times
+    /// as many vertices as the next, wherever the largest degrees end.
     #[test]
     fn degrees_follow_a_power_law_with_exponent_three() {
         let graph = Graph::generate(200_000, 1);

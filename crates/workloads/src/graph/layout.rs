@@ -26,7 +26,7 @@ pub(crate) struct Layout {
     edges: u64,
 }
 
-/// What malloc takes for so many bytes.
+/// Bytes that malloc takes for so many.
 pub(crate) const fn chunk(bytes: u64) -> u64 {
     let bytes = (bytes + 8).next_multiple_of(16);
     if bytes < 32 { 32 } else { bytes }
@@ -42,8 +42,8 @@ const INDEXED_LIST: u64 = 24 + 48;
 const EDGE_NODE: u64 = chunk(LINKS + 32);
 /// The properties of an edge, of 8 bytes at most, and the shared pointer's counts.
 const EDGE_PROPERTIES: u64 = chunk(8) + chunk(32);
-/// What one edge allocates: a node and an index entry at its source, its properties, and a node
-/// and an index entry at its target.
+/// Bytes that one edge allocates: a node and an index entry at its source, its properties, and a
+/// node and an index entry at its target.
 const EDGE: u64 = 2 * (EDGE_NODE + INDEX_NODE) + EDGE_PROPERTIES;
 
 /// Places of the members of an edge's node.
