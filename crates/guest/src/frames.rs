@@ -21,7 +21,7 @@ impl Frames for GuestFrames {
         if self.free == Some(pfn) {
             FrameUse::Free
         } else {
-            // Of 4 KiB, so that the strides of all sizes are tried.
+            // Pages of 4 KiB, so that the strides of all sizes are tried.
             FrameUse::Unmovable(PageSize::Base4K)
         }
     }

@@ -16,10 +16,10 @@ use pagelab_translation::{
 };
 use std::collections::BTreeMap;
 
-/// How many differences are described.
+/// Number of differences that are described.
 const DESCRIBED: usize = 10;
 
-/// How the walks compare.
+/// Comparison of the walks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// Walks of the tree that found a page: by how many entries they read.
@@ -35,7 +35,7 @@ pub struct Judged {
     pub faults: u64,
     /// Walks that read other entries than the simulator's, or another number.
     pub different: u64,
-    /// How often a table was found elsewhere than the last time: the guest had freed it.
+    /// Number of times that a table was found elsewhere than the last time: the guest had freed it.
     pub moved: u64,
     /// Levels of the guest's trees; 0 if none was walked.
     pub levels: u32,
@@ -249,8 +249,8 @@ impl<T: PageTable> Beside<T> {
         entries.iter().map(|read| read.addr.0).collect()
     }
 
-    /// Where the guest has a table elsewhere than it was before, takes all that was below the old
-    /// one out of the tree. How often that was so.
+    /// Takes all that was below an old table out of the tree where the guest has a table elsewhere
+    /// than before. How often that was so.
     fn follow_tables(
         &mut self,
         page: Page,

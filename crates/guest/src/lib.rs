@@ -1,4 +1,4 @@
-//! What the processor of a guest did, as linux/guest/system.c reports it: every access becomes an
+//! The work of a guest's processor, as linux/guest/system.c reports it: every access becomes an
 //! event of a trace, every page walk a line of a list, which the simulator's page table is then
 //! compared with. See docs/dpt-linux.md.
 
@@ -21,34 +21,34 @@ use std::io;
 /// One page walk of the guest's processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestWalk {
-    /// What it was for.
+    /// Purpose of the walk.
     pub purpose: Purpose,
     /// The address that was translated.
     pub addr: u64,
     /// The root of the tree: CR3 without its low bits. It names the address space also where the
     /// tree is not walked.
     pub root: u64,
-    /// What the address was translated to, and the size of the page; `None` for a fault.
+    /// Address that it was translated to, and the size of the page; `None` for a fault.
     pub found: Option<(u64, PageSize)>,
-    /// Whose distributed page table was walked; `None` for the tree.
+    /// Distributed page table that was walked; `None` for the tree.
     pub hashed: Option<Hashed>,
     /// The entries read, in order; before that of a distributed page table the lines of metadata.
     pub reads: Vec<EntryRead>,
 }
 
-/// What led a walk of a distributed page table.
+/// Address space and metadata that led a walk of a distributed page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hashed {
     /// The address space's id, a seed of the hash.
     pub id: u64,
-    /// How many frames the hash may name.
+    /// Number of frames that the hash may name.
     pub frames: u64,
     /// The metadata by which the entry was found, the last read; `None` where there were none.
     pub metadata: Option<u8>,
 }
 
 impl GuestWalk {
-    /// How many levels the tree has, of a walk of it that found a page of this size.
+    /// Number of levels of the tree, by a walk of it that found a page of this size.
     fn levels(&self, size: PageSize) -> u32 {
         self.reads.len() as u32 + size.order() / LEVEL_BITS
     }
@@ -70,11 +70,11 @@ const LEVEL_BITS: u32 = 9;
 pub struct EntryRead {
     /// Its physical address.
     pub entry: u64,
-    /// What it was.
+    /// Value that was read.
     pub value: u64,
 }
 
-/// What a walk was for.
+/// Purpose of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// A load.
@@ -94,19 +94,19 @@ impl Purpose {
     ];
 }
 
-/// Why a recording of a guest could not be made or read.
+/// Reason for which a recording of a guest could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The stream of the guest, a trace or a list of walks.
     #[error("{what}: {error}")]
     Io {
-        /// Which.
+        /// Part of it.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
-    /// What the guest reports is not what linux/guest/system.c writes.
+    /// The guest's report is not what linux/guest/system.c writes.
     #[error("the guest's report is not understood: {0}")]
     Stream(&'static str),
     /// A line of a list of walks.
@@ -114,7 +114,7 @@ pub enum GuestError {
     Line {
         /// Its number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Error in it.
         what: &'static str,
     },
     /// The simulator does not number so much.

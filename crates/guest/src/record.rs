@@ -12,12 +12,12 @@ use std::path::Path;
 /// A batch is written when it holds so many accesses.
 const BATCH: usize = 16 * 1024;
 
-/// What was recorded.
+/// Counts of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Accesses.
     pub accesses: u64,
-    /// Of these, those by the kernel's instructions.
+    /// Accesses among these by the kernel's instructions.
     pub by_kernel: u64,
     /// Instructions of programs; 0 unless it is whole.
     pub instructions: u64,
@@ -25,11 +25,11 @@ pub struct Recorded {
     pub kernel_instructions: u64,
     /// Page walks.
     pub walks: u64,
-    /// Of these, those that ended in a fault.
+    /// Walks among these that ended in a fault.
     pub faults: u64,
     /// Address spaces.
     pub spaces: u64,
-    /// Whether the program ended before the guest did.
+    /// The program ended before the guest did.
     pub whole: bool,
 }
 
@@ -140,8 +140,8 @@ impl Recording {
     }
 }
 
-/// What a change is in a trace. Pages may be written and executed whatever the guest allows: it
-/// deals with its own faults, by accesses that are in the trace.
+/// Control event of a change. Pages may be written and executed whatever the guest allows: it deals
+/// with its own faults, by accesses that are in the trace.
 fn control(change: Change) -> Control {
     match change {
         Change::Unmapped(addr, len) => Control::Unmap { addr, len },

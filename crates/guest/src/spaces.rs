@@ -1,4 +1,4 @@
-//! Which pages a guest has mapped, as far as its walks tell.
+//! Pages that a guest has mapped, as far as its walks tell.
 
 use crate::stream::ROOT;
 use crate::{GuestWalk, Hashed, LEVEL_BITS};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 const PRESENT: u64 = 1;
 
-/// What a walk says of the pages that were known before it.
+/// News of a walk about the pages that were known before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// So many bytes from here on are not mapped any more as they were.
@@ -22,7 +22,7 @@ pub(crate) enum Change {
 pub(crate) struct Spaces {
     numbers: HashMap<u64, u32>,
     pages: HashMap<u32, Pages>,
-    /// Of the trees: all have as many.
+    /// Levels of the trees: all have as many.
     levels: Option<u32>,
 }
 
@@ -74,12 +74,12 @@ impl Spaces {
     }
 }
 
-/// What a walk in a tree of so many levels has found not to be mapped: the range of the entry that
+/// Range that a walk in a tree of so many levels has found not to be mapped: that of the entry that
 /// is not present. Other faults, of permissions, take nothing away.
 fn absent(walk: &GuestWalk, levels: u32) -> Option<(u64, u64)> {
     let last = walk.reads.last()?;
     if let Some(Hashed { metadata, .. }) = walk.hashed {
-        // Where there is no table, more than the page may be gone; that is seen when it is used.
+        // More than the page may be gone where there is no table; that is seen when it is used.
         let gone = metadata.is_none() || last.value & PRESENT == 0;
         return gone.then_some((walk.addr & !(PAGE_BYTES - 1), PAGE_BYTES));
     }

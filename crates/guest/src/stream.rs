@@ -9,12 +9,12 @@ const MAGIC: [u8; 8] = *b"pglsys1\n";
 const ACCESS: u64 = 0;
 const WALK: u64 = 1;
 const END: u64 = 2;
-/// Of a distributed page table.
+/// Most levels of a distributed page table.
 const MOST_LEVELS: u64 = 3;
 /// As many as linux/qemu/walks.c keeps.
 const MOST_READS: u64 = 64;
 
-/// What the guest reports next.
+/// Next record of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Access(Access),
