@@ -10,7 +10,7 @@ use pagelab_dataflow::{
 };
 use pagelab_events::CodeBlock;
 
-/// What the instructions of a block do with registers.
+/// Use of registers by the instructions of a block.
 #[derive(Clone, Debug)]
 pub struct Arithmetic {
     steps: Box<[Step]>,
@@ -150,7 +150,7 @@ fn step_of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> S
     step.loads = info.used_memory().iter().any(|used| reads(used.access()));
     step.stores = info.used_memory().iter().any(|used| writes(used.access()));
     if step.loads {
-        // What an address is made of is no part of what is found there.
+        // Registers that make an address are no part of what is found there.
         for operand in 0..instruction.op_count() {
             if instruction.op_kind(operand) == OpKind::Register && reads(info.op_access(operand)) {
                 step.data |= bit(instruction.op_register(operand));
@@ -228,7 +228,7 @@ mod tests {
         let block = arithmetic(&[LOAD, ADD, MULTIPLY, LOAD, LOAD]);
         assert_eq!(block.within(0, 3), unscaled(4));
         assert_eq!(block.within(3, 4), unscaled(0));
-        // What the second load brings is no value of the first.
+        // The second load's value is none of the first.
         assert_eq!(block.within(0, 4), None);
         // Around a loop: from the first load to itself there is always another in between.
         assert_eq!(block.across(0, &block, 0), None);

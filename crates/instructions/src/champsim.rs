@@ -10,7 +10,7 @@ const DESTINATIONS: usize = 2;
 const SOURCES: usize = 4;
 const BYTES: usize = 64;
 
-/// Why a trace could not be written.
+/// Reason for which a trace could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The source says nothing of instructions.
@@ -27,14 +27,14 @@ pub enum ExportError {
     Write {
         /// The file.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
 }
 
-/// Whether the name of a file asks for this format: it ends in .champsim or .champsimtrace,
-/// perhaps with .xz or .gz behind that.
+/// True if the name of a file asks for this format: it ends in .champsim or .champsimtrace, perhaps
+/// with .xz or .gz behind that.
 pub fn is_champsim(path: impl AsRef<Path>) -> bool {
     let Some(name) = path.as_ref().file_name().and_then(|name| name.to_str()) else {
         return false;
@@ -129,7 +129,7 @@ fn copy(
     Ok(count)
 }
 
-/// Whether a batch defines instructions whose bytes are not known: those of another tool's trace.
+/// True if a batch defines instructions whose bytes are not known: those of another tool's trace.
 fn has_unknown(batch: &Batch) -> bool {
     batch.definitions.iter().any(|definition| match definition {
         Definition::Block(block) => block.bytes.is_empty() && !block.lengths.is_empty(),

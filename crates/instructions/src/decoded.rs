@@ -1,4 +1,4 @@
-//! What there is to know of an instruction before it is executed.
+//! Facts of an instruction before it is executed.
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess,
@@ -36,13 +36,13 @@ const GENERAL: [u8; 16] = [
 ];
 const FS: u8 = 23;
 const GS: u8 = 24;
-/// Where the vector registers, those of x87 and of masks begin. What ChampSim makes of them is
+/// First numbers of the vector registers, those of x87 and of masks. What ChampSim makes of them is
 /// whether two are the same.
 const VECTOR: u8 = 64;
 const X87: u8 = 96;
 const MASK: u8 = 104;
 
-/// How an instruction goes on.
+/// Way in which an instruction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Branch {
     /// With the next one.
@@ -66,7 +66,7 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Of these bytes; of bytes that are no instruction nothing is known.
+    /// The instruction of these bytes; of bytes that are no instruction nothing is known.
     pub(crate) fn of(bytes: &[u8], factory: &mut InstructionInfoFactory) -> Self {
         let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
         let mut decoded = Decoded {
@@ -95,7 +95,7 @@ impl Decoded {
             let Some(number) = number(used.register()) else {
                 continue;
             };
-            // What is written only perhaps may keep what it was.
+            // A register that is written only perhaps may keep what it was.
             if used.access() != OpAccess::Write && used.access() != OpAccess::None {
                 reads.push(number);
             }
@@ -105,7 +105,7 @@ impl Decoded {
         }
         let control = instruction.flow_control();
         let relative = instruction.is_ip_rel_memory_operand();
-        // What is computed from the address of the instruction itself; a return is not.
+        // A value computed from the address of the instruction itself; a return is not.
         let reads_ip = match control {
             FlowControl::Call | FlowControl::IndirectCall => is_branch,
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => true,
@@ -129,8 +129,8 @@ impl Decoded {
     }
 }
 
-/// What the trace has no room for comes last: of a branch that is what does not say which kind it
-/// is, of others the flags.
+/// Registers with those that the trace has no room for last: of a branch those that do not say
+/// which kind it is, of others the flags.
 fn ordered(registers: Vec<u8>, is_branch: bool) -> Vec<u8> {
     let special = |register: &u8| [STACK_POINTER, FLAGS, INSTRUCTION_POINTER].contains(register);
     let rank = |register: &u8| {

@@ -9,9 +9,9 @@ use pagelab_events::{Batch, CodeTable, Control, Definition, Flow, NO_SITE, Op};
 pub struct Executed<'a> {
     /// Its address.
     pub ip: u64,
-    /// What there is to know of it beforehand.
+    /// Facts of it beforehand.
     pub decoded: &'a Decoded,
-    /// Whether it goes on elsewhere than with the next instruction; `None` for what is no branch.
+    /// It goes on elsewhere than with the next instruction; `None` for what is no branch.
     pub taken: Option<bool>,
     /// Its accesses: address, and load or store.
     pub accesses: &'a [(u64, Op)],
@@ -32,7 +32,7 @@ pub struct Executions {
     /// The block that it executes, and its accesses so far with their sites.
     block: Option<u32>,
     made: Vec<(u32, u64, Op)>,
-    /// Of an instruction's.
+    /// Accesses of an instruction.
     accesses: Vec<(u64, Op)>,
 }
 
@@ -76,7 +76,7 @@ impl Executions {
                 self.enter(batch.process, entry, each)?;
             }
             while let Some((_, control)) = controls.next_if(|(at, _)| *at as usize <= access) {
-                // What follows is executed elsewhere, after something unknown.
+                // The instructions that follow are executed elsewhere, after something unknown.
                 if matches!(control, Control::Skipped { .. } | Control::Exec)
                     && self.followed == Some(self.flow_of)
                 {

@@ -1,4 +1,4 @@
-//! How long instructions take to compute something.
+//! Latencies of instructions.
 
 use iced_x86::{CpuidFeature, Instruction, Mnemonic, OpKind};
 
@@ -27,7 +27,7 @@ pub(crate) fn latency(instruction: &Instruction) -> u8 {
         M::Bsf | M::Bsr | M::Pdep | M::Pext | M::Crc32 => 3,
         // 3 on Intel's, 1 or 2 on AMD's.
         M::Tzcnt | M::Lzcnt | M::Popcnt => 2,
-        // Of two flags: 2 on Intel's and a Zen 5, 1 on a Zen 3. Of two others (less, greater) a Zen 5 alone takes 2.
+        // By two flags: 2 on Intel's and a Zen 5, 1 on a Zen 3. Of two others (less, greater) a Zen 5 alone takes 2.
         M::Cmova | M::Cmovbe => 2,
         // Between the general-purpose and the vector registers.
         M::Movd | M::Movq | M::Vmovd | M::Vmovq if loads => 0,
@@ -39,12 +39,12 @@ pub(crate) fn latency(instruction: &Instruction) -> u8 {
     }
 }
 
-/// Whether it multiplies and adds at once.
+/// True if it multiplies and adds at once.
 pub(crate) fn is_fma(instruction: &Instruction) -> bool {
     instruction.cpuid_features().contains(&CpuidFeature::FMA)
 }
 
-/// Of one whose result is in a general-purpose register.
+/// Latency of one whose result is in a general-purpose register.
 fn vector_to_general(instruction: &Instruction) -> u8 {
     use Mnemonic as M;
     match instruction.mnemonic() {
@@ -56,7 +56,7 @@ fn vector_to_general(instruction: &Instruction) -> u8 {
     }
 }
 
-/// Of one whose result is in a vector register, in memory or in the flags.
+/// Latency of one whose result is in a vector register, in memory or in the flags.
 fn vector(instruction: &Instruction, loads: bool) -> u8 {
     use Mnemonic as M;
     match instruction.mnemonic() {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn latencies_lie_between_those_of_two_makers() {
-        // What llvm-mca 14 prints for znver3 and for icelake-server.
+        // Output of llvm-mca 14 for znver3 and for icelake-server.
         let published: [(&[u8], [u8; 2]); 40] = [
             (&[0x48, 0x01, 0xc8], [1, 1]),                      // add rax, rcx
             (&[0x48, 0x39, 0xc8], [1, 1]),                      // cmp rax, rcx

@@ -37,7 +37,7 @@ fn taken(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> u8 
     written.len().max(usize::from(loads && !elsewhere)) as u8
 }
 
-/// Whether it gets its result by renaming alone.
+/// True if it gets its result by renaming alone.
 fn renamed_away(instruction: &Instruction) -> bool {
     let registers = instruction.op_count() == 2
         && instruction.op0_kind() == OpKind::Register

@@ -4,7 +4,7 @@ use crate::each::of_each;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use pagelab_events::CodeBlock;
 
-/// What a core does not overlap with others of its kind.
+/// Kinds of instructions that a core does not overlap with others of their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serial {
     /// A call: its store is of where to come back to, a load before that of where to go.
@@ -17,7 +17,7 @@ pub enum Serial {
 }
 
 impl Serial {
-    /// Whether it is what the instruction does with the access.
+    /// True if it is what the instruction does with the access.
     pub fn is_with(self, store: bool) -> bool {
         match self {
             Serial::Call | Serial::Locked => store,
@@ -26,7 +26,7 @@ impl Serial {
     }
 }
 
-/// Of each of a block's instructions; nothing if these are not known.
+/// Kind of each of a block's instructions; nothing if these are not known.
 pub fn serial(block: &CodeBlock) -> Vec<Option<Serial>> {
     of_each(block, |instruction, _| of(instruction))
 }

@@ -1,4 +1,4 @@
-//! What of a core an instruction needs that others wait for.
+//! Units of a core that instructions need and others wait for.
 
 use crate::latency::is_fma;
 use iced_x86::{Instruction, Mnemonic};
@@ -12,7 +12,7 @@ use pagelab_dataflow::Unit;
 pub(crate) fn unit(instruction: &Instruction) -> Option<(Unit, u8)> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {
-        // Of 64 bits on a Zen 5 seven to nine cycles, 17 on a Zen 3.
+        // Divisions of 64 bits take seven to nine cycles on a Zen 5, 17 on a Zen 3.
         M::Div | M::Idiv => (Unit::Divider, 16),
         M::Divss | M::Divps | M::Vdivss | M::Vdivps => (Unit::VectorDivider, 6),
         M::Divsd | M::Divpd | M::Vdivsd | M::Vdivpd => (Unit::VectorDivider, 8),
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn throughputs_lie_between_those_of_two_makers() {
-        // What llvm-mca 14 prints for znver3 and for icelake-server, in half cycles.
+        // Output of llvm-mca 14 for znver3 and for icelake-server, in half cycles.
         let published: [(&[u8], [u8; 2]); 9] = [
             (&[0x48, 0xf7, 0xf1], [34, 16]),           // div rcx
             (&[0xf3, 0x0f, 0x5e, 0xc1], [6, 6]),       // divss xmm0, xmm1
