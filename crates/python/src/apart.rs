@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Where a piece is: accesses before what is measured, before what is simulated, and to its end; and
-/// of how many parts of the events before it its memory is made.
+/// Bounds of a piece: accesses before what is measured, before what is simulated, and to its end; and the number of
+/// parts of the events before it that its memory is made of.
 type PieceBounds = (u64, u64, Option<u64>, usize);
 
 /// Each piece with the lines that are brought in before it; and events before them, in parts.
@@ -35,7 +35,7 @@ fn divided(source: &str) -> Result<Box<dyn Divisible + Send>, String> {
     spec(source)?.divide()
 }
 
-/// How a source is cut for a design on a machine.
+/// Cut of a source for a design on a machine.
 #[pyclass(frozen, module = "pagelab._core")]
 pub(crate) struct Plan {
     design: String,
@@ -86,7 +86,7 @@ impl Plan {
         })
     }
 
-    /// Where the pieces are, each with the lines that are brought in before it; and the events that
+    /// Bounds of the pieces, each with the lines that are brought in before it; and the events that
     /// their memory is made from, in parts.
     fn pieces(&self, py: Python<'_>) -> PyResult<Pieces> {
         let found = py.detach(|| {
@@ -115,7 +115,7 @@ impl Plan {
     }
 }
 
-/// How many intervals of a source have to be looked at; refuses what cannot be cut.
+/// Number of intervals of a source to look at; refuses what cannot be cut.
 pub(crate) fn intervals(
     py: Python<'_>,
     design: &str,
@@ -129,7 +129,7 @@ pub(crate) fn intervals(
     Ok(PiecesApart::intervals(stream.accesses(), &config))
 }
 
-/// What is seen of an interval; `None` when `progress` breaks it off.
+/// Survey of an interval; `None` when `progress` breaks it off.
 pub(crate) fn look(
     py: Python<'_>,
     source: &str,

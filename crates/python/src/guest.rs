@@ -1,4 +1,4 @@
-//! What a guest's processor did: a recording, and its walks beside the simulator's.
+//! The work of a guest's processor: a recording, and its walks beside the simulator's.
 
 use crate::error::error;
 use pagelab_events::Metadata;

@@ -214,8 +214,8 @@ mod _core {
         )
     }
 
-    /// What tells a trace by its content, if it is a file of pagelab's own format: the headers of its
-    /// blocks, with their checksums.
+    /// Identity of a trace's content, if it is a file of pagelab's own format: the headers of its blocks, with their
+    /// checksums.
     #[pyfunction]
     fn trace_headers(py: Python<'_>, path: PathBuf) -> PyResult<Option<Vec<u8>>> {
         py.detach(|| super::trace::headers(&path))

@@ -1,4 +1,4 @@
-//! Which lines of source missed, from what each instruction came to.
+//! Lines of source that missed, from what each instruction came to.
 
 use pagelab_machine::{ByCode, Mapping, RunResult, Tally};
 use pagelab_symbols::{Origin, SourceText, Symbols};
@@ -24,7 +24,7 @@ pub(crate) struct WithLines<'a> {
     changed_files: Vec<String>,
 }
 
-/// What a row stands for.
+/// Subject of a row.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Row {
@@ -41,7 +41,7 @@ struct Line {
     program: usize,
     #[serde(flatten)]
     origin: Origin,
-    /// What stands there.
+    /// Text of the line.
     text: Option<String>,
     row: Row,
     #[serde(flatten)]
@@ -179,7 +179,7 @@ impl<'a> WithLines<'a> {
     }
 }
 
-/// What rows are ordered by, the most expensive first.
+/// Order of rows, the most expensive first.
 fn cost(tally: &Tally) -> (u64, u64) {
     (tally.walk_cycles + tally.fault_cycles, tally.l1_tlb_misses)
 }

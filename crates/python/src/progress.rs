@@ -60,7 +60,7 @@ impl Callback {
         }
     }
 
-    /// What the callable raised, if it did.
+    /// Raises what the callable raised, if it did.
     pub(crate) fn finish(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }

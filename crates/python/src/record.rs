@@ -9,13 +9,13 @@ use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Deserialize)]
 struct OptionsSpec {
     follow_exec: bool,
     code: bool,
     cpu: Option<String>,
-    /// Where words go, if the trace is made afterwards; whether they stay.
+    /// File for words, if the trace is made afterwards; whether they stay.
     words: Option<PathBuf>,
     keep_words: bool,
     /// Variables of our environment that the program is not to have.
@@ -24,7 +24,7 @@ struct OptionsSpec {
     emulator: EmulatorSpec,
 }
 
-/// Where to look for an emulator.
+/// Places to look for an emulator.
 #[derive(Deserialize)]
 struct EmulatorSpec {
     qemu: Option<PathBuf>,
@@ -142,7 +142,7 @@ pub(crate) fn finish(
     Ok(json(&outcome.map_err(error)?).to_string())
 }
 
-/// How far a trace is made of words, in bytes of these.
+/// Progress of a trace that is made of words, in bytes of these.
 fn making(progress: Progress) -> Option<(u64, u64)> {
     match progress.stage {
         Stage::Making { read, of } => Some((read, of)),

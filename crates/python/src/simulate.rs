@@ -12,11 +12,11 @@ use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// How a source is simulated in pieces.
+/// Simulation of a source in pieces.
 pub(crate) struct InPieces {
-    /// How many at once.
+    /// Number of them at once.
     pub(crate) workers: usize,
-    /// Where what is seen of the source is kept.
+    /// File that keeps the survey of the source.
     pub(crate) survey: Option<PathBuf>,
 }
 

@@ -47,7 +47,7 @@ impl Programs {
         serde_json::from_value(value).map(Programs::One)
     }
 
-    /// Whether the workloads among them have such parameters; nothing of a trace is looked at.
+    /// Refuses parameters that the workloads among them have not; nothing of a trace is looked at.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Programs::One(spec) => spec.check(),
@@ -66,10 +66,10 @@ pub(crate) fn workload(name: &str) -> Result<&'static Workload, String> {
 pub(crate) struct WindowSpec {
     pub(crate) skip: u64,
     pub(crate) limit: Option<u64>,
-    /// Of every so many (the second) the first so many (the first).
+    /// Sample: the first so many (the first number) of every so many (the second).
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) in_instructions: bool,
-    /// Of each piece, what is not measured.
+    /// Part of each piece that is not measured.
     pub(crate) warm_up: u64,
 }
 

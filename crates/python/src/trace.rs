@@ -30,7 +30,7 @@ pub(crate) fn headers(path: &Path) -> Result<Option<Vec<u8>>, String> {
     read.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Whether a file of pagelab's own format ends without its index: what it lost, nothing in it says.
+/// True if a file of pagelab's own format ends without its index: nothing in it says what it lost.
 pub(crate) fn is_cut(path: &Path) -> Result<bool, SourceError> {
     Ok(DivisibleTrace::open(path)?.is_some() && !TraceReader::open(path)?.is_complete())
 }
