@@ -1,4 +1,4 @@
-//! Which registers an instruction makes of which: what follows values through a program asks this,
+//! Registers that an instruction makes of others: who follows values through a program asks this,
 //! when it is recorded and when it is simulated.
 
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, RflagsBits};
@@ -27,7 +27,7 @@ pub const ARITHMETIC: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// What of a core an instruction needs that has few of it.
+/// Units that a core has few of, and an instruction needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Divides integers.
@@ -40,10 +40,10 @@ pub enum Unit {
     VectorMultiplier,
 }
 
-/// How many units there are.
+/// Number of these units.
 pub const UNITS: usize = 4;
 
-/// What an instruction does with registers: sets of them, one bit each.
+/// Use of registers by an instruction: sets of them, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Addresses are made of these.
@@ -58,25 +58,25 @@ pub struct Step {
     pub merges: u32,
     /// From its operands to what it computes; of one that loads, from its data on.
     pub cycles: u8,
-    /// What it needs, and after how many half cycles the next instruction can have that.
+    /// Unit that it needs, and after how many half cycles the next instruction can have that.
     pub unit: Option<(Unit, u8)>,
-    /// Whether it loads from memory.
+    /// It loads from memory.
     pub loads: bool,
-    /// Whether it stores to memory.
+    /// It stores to memory.
     pub stores: bool,
-    /// Whether it asks for memory to be fetched, and neither loads nor stores.
+    /// It asks for memory to be fetched, and neither loads nor stores.
     pub prefetches: bool,
 }
 
 impl Step {
-    /// Whether it has an address, of one that a trace says something of.
+    /// True if it has an address, of one that a trace says something of.
     pub fn accesses(&self) -> bool {
         self.loads || self.stores || self.prefetches
     }
 }
 
-/// Whether an instruction asks for a line of data to be fetched. Its operand is no access to iced, and the
-/// registers of its address are read as others are.
+/// True if an instruction asks for a line of data to be fetched. Its operand is no access to iced, and the registers
+/// of its address are read as others are.
 pub fn is_prefetch(instruction: &Instruction) -> bool {
     use Mnemonic::{
         Prefetch, Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Prefetchw, Prefetchwt1,
@@ -107,12 +107,12 @@ pub fn number(register: Register) -> Option<usize> {
     }
 }
 
-/// Whether writing this register leaves a part of what stands for it as it was.
+/// True if writing this register leaves a part of what stands for it as it was.
 pub fn keeps_part(register: Register) -> bool {
     register.is_gpr8() || register.is_gpr16() || number(register) == Some(LAST_VECTOR)
 }
 
-/// Whether the instruction only moves this register by a constant, as push moves the stack pointer.
+/// True if the instruction only moves this register by a constant, as push moves the stack pointer.
 pub fn stepped(instruction: &Instruction, register: usize) -> bool {
     if instruction.is_string_instruction() {
         return matches!(register, RCX | RSI | RDI);
@@ -122,7 +122,7 @@ pub fn stepped(instruction: &Instruction, register: usize) -> bool {
     register == RSP && instruction.is_stack_instruction() && !pops_rsp
 }
 
-/// Whether the result does not depend on the registers that the instruction reads.
+/// True if the result does not depend on the registers that the instruction reads.
 pub fn forgets(instruction: &Instruction) -> bool {
     use Mnemonic::{Pxor, Sub, Syscall, Vpxor, Vxorps, Xor, Xorpd, Xorps};
     match instruction.mnemonic() {
@@ -139,7 +139,7 @@ pub fn forgets(instruction: &Instruction) -> bool {
     }
 }
 
-/// Whether that reads, or may.
+/// True if that reads, or may.
 pub fn reads(access: OpAccess) -> bool {
     matches!(
         access,
@@ -147,7 +147,7 @@ pub fn reads(access: OpAccess) -> bool {
     )
 }
 
-/// Whether that writes, or may.
+/// True if that writes, or may.
 pub fn writes(access: OpAccess) -> bool {
     matches!(
         access,
