@@ -1,4 +1,4 @@
-//! Which function and line of source an instruction of a trace is of.
+//! Functions and lines of source that a trace's instructions are of.
 //!
 //! A trace says which file each block of code is mapped from, and where in it. The rest is in that
 //! file: its symbols, and its DWARF debug information, or that in a file beside it.
@@ -42,7 +42,7 @@ impl<'a> Symbols<'a> {
         self.changed.iter().copied()
     }
 
-    /// Where the instruction at a site is from.
+    /// Origin of the instruction at a site.
     pub fn origin(&mut self, site: u32) -> Origin {
         let Some(instruction) = self.code.instruction(site) else {
             return Origin::default();
@@ -50,7 +50,7 @@ impl<'a> Symbols<'a> {
         let block = &self.code.blocks()[instruction.block as usize];
         let Some(number) = block.file.checked_sub(1) else {
             let named = self.code.function(instruction.block).map(str::to_owned);
-            // Where nothing but its address was ever known (ChampSim's traces), that is its name.
+            // The address is the name where nothing else was ever known (ChampSim's traces).
             let address = || (block.lengths[..] == [0]).then(|| format!("{:#x}", block.pc));
             let function = named.or_else(address);
             let line = self.code.line(site);

@@ -10,20 +10,20 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where files of debug information are by the identity of what they are of (GDB's manual,
+/// Folder of files of debug information by the identity of what they are of (GDB's manual,
 /// "Separate Debug Files").
 const DEBUG: &str = "/usr/lib/debug/.build-id";
 
 /// A program or library.
 pub(crate) struct ObjectFile {
     file: File,
-    /// What is mapped: place in the file, bytes, address as the file counts it.
+    /// Mapped segments: place in the file, bytes, address as the file counts it.
     segments: Vec<(u64, u64, u64)>,
     /// The symbols that it exports, by address: start, end, name.
     exported: Vec<(u64, u64, String)>,
     /// The functions that can be unwound, by address: start, end. Stripped files have them, too.
     unwound: Vec<(u64, u64)>,
-    /// Where it is.
+    /// Path of the file.
     path: PathBuf,
     /// Its debug information, or its symbols only.
     debug: Option<Loader>,
@@ -77,7 +77,7 @@ impl ObjectFile {
         })
     }
 
-    /// Whether it has these bytes at this place.
+    /// True if it has these bytes at this place.
     pub(crate) fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
         let mut found = vec![0; bytes.len()];
         self.file.read_exact_at(&mut found, offset).is_ok() && found == bytes
@@ -122,7 +122,7 @@ impl ObjectFile {
     }
 }
 
-/// Where functions begin and end by the tables for unwinding (.eh_frame: Linux Standard Base, "Exception Frames").
+/// Begin and end of functions by the tables for unwinding (.eh_frame: Linux Standard Base, "Exception Frames").
 fn unwound(file: &object::File) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else {
         return Vec::new();

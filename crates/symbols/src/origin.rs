@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Where an instruction is from, as far as it is known.
+/// Origin of an instruction, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Origin {
     /// The file that it was mapped from; `None` for code that a program has made itself, whose
