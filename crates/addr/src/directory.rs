@@ -114,7 +114,8 @@ impl PageDirectory {
         }
     }
 
-    /// What [`PageDirectory::gib`] has given out for the 1 GiB region of an address, if it has.
+    /// Number that [`PageDirectory::gib`] has given out for the 1 GiB region of an address, if it
+    /// has.
     pub fn known(&self, asid: Asid, address: VirtAddr) -> Option<u32> {
         self.numbers.get(&(asid, address.0 >> GIB_SHIFT)).copied()
     }

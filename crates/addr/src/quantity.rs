@@ -37,8 +37,7 @@ pub fn parse_quantity(text: &str) -> Option<u64> {
     whole.checked_add(part as u64)
 }
 
-/// What [`deserialize_bytes`] takes, for schemas: a whole number, as results have it, or in files also text
-/// with a unit.
+/// Schema of what [`deserialize_bytes`] takes: a whole number, as results have it, or in files also text with a unit.
 pub struct Quantity;
 
 impl JsonSchema for Quantity {
