@@ -71,7 +71,7 @@ impl Chain {
         at
     }
 
-    /// Where `count` walkers begin that are as far from each other as the chain allows.
+    /// Places from which `count` walkers begin that are as far from each other as the chain allows.
     fn starts(&self, count: usize) -> Vec<*const Link> {
         self.marks.iter().copied().step_by(MARKS / count).collect()
     }

@@ -1,5 +1,5 @@
-//! How fast a core is now: its clock, and how many instructions it dispatches in a cycle, of which one
-//! whose other thread works gives each a part.
+//! Speed of a core now: its clock, and how many instructions it dispatches in a cycle, of which one whose other
+//! thread works gives each a part.
 
 /// Loops of eight multiplications that tell the clock: half a millisecond at 1 GHz.
 const LOOPS: u64 = 20_000;

@@ -17,7 +17,7 @@ pub struct FlushedLines {
     region: Region,
 }
 
-/// Of a lap: no first-level TLB has fewer entries.
+/// Pages of a lap: no first-level TLB has fewer entries.
 const PAGES: usize = 16;
 const LINES: usize = PAGE / LINE;
 

@@ -31,7 +31,7 @@ const TOUCHED: usize = 16 << 20;
 /// Fewer spreads than these tell no costs apart from the room (see [`shared_level`]).
 const SPREADS: usize = 8;
 
-/// What a CPU has.
+/// Sizes of a CPU.
 #[derive(Debug, Serialize)]
 struct Core {
     /// The share of samples in which it had not all of its reorder buffer.
@@ -121,7 +121,7 @@ struct Looks {
     cpus: Vec<usize>,
     /// Lines that the level before the last one holds.
     below: u64,
-    /// Where the next piece is.
+    /// Place of the next piece.
     next: usize,
 }
 
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_last_level_is_concluded_from_rounds() {
-        // What loads at random take in 65,536 lines of 30 ns that nobody else uses, before memory of 150.
+        // Times of loads at random in 65,536 lines of 30 ns that nobody else uses, before memory of 150.
         let x: Vec<u64> = (0..9).map(|octave| 8192 << octave).collect();
         let of = |walkers: f64| -> Vec<f64> {
             let share = |x: u64| (65_536.0 / x as f64).min(1.0);

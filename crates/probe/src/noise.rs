@@ -1,11 +1,11 @@
-//! How quiet the machine is. Estimated first: it decides what can be concluded at all.
+//! Noise of the machine. Estimated first: it decides what can be concluded at all.
 
 use crate::stats::{median, quantile};
 use crate::system::process;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What disturbs a measurement here.
+/// Disturbances of a measurement here.
 #[derive(Clone, Debug, Serialize)]
 pub struct Noise {
     /// Nanoseconds one reading of the clock takes.

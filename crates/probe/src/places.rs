@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 /// Numbered places that a chain can visit.
 pub trait Places {
-    /// How many there are.
+    /// Number of places.
     fn count(&self) -> usize;
 
     /// Links the places with the numbers in `order` into a cycle.
@@ -44,7 +44,7 @@ pub fn latency(places: &mut dyn Places, count: u64, rng: &mut Rng) -> f64 {
     places.chain(&order).latency()
 }
 
-/// How the pages of a region are to be mapped.
+/// Mapping of a region's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// By page-middle-directory entries.
@@ -62,7 +62,7 @@ pub struct Region {
     spread: Spread,
 }
 
-/// Where the places of a [`Region`] are.
+/// Layout of the places of a [`Region`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// One after the other, a line each.
@@ -255,7 +255,7 @@ impl Aliases {
         let pieces = HUGE / PAGE;
         // Eight links to a line: with more places, two would share a link.
         let count = count.min(pieces * (LINE / LINK));
-        // Of a larger page, each place takes another huge page as well.
+        // With a larger page, each place takes another huge page as well.
         let huge = |i: usize| if page > HUGE { i * HUGE } else { 0 };
         let stored = (0..count).map(|i| {
             let piece = i % pieces;

@@ -16,11 +16,11 @@ const GROUP: usize = 8;
 /// Orders of the eight parts of a page, and the line in each.
 const ORDERS: usize = 256;
 
-/// How many walkers go side by side, each waiting for its own last load only: what others take of a
-/// cache depends on how fast a program comes back to its lines.
+/// Numbers of walkers that go side by side, each waiting for its own last load only: what others
+/// take of a cache depends on how fast a program comes back to its lines.
 pub const WALKERS: [usize; 3] = [1, 4, 16];
 
-/// Which lines of a page a group loads, as byte offsets: one of each eighth of it, in random order.
+/// Lines of a page that a group loads, as byte offsets: one of each eighth of it, in random order.
 /// No two lie in the same 128 bytes, which spatial prefetchers complete.
 struct Lines(Box<[[u16; GROUP]; ORDERS]>);
 
@@ -150,7 +150,7 @@ fn next(state: u64) -> u64 {
         .wrapping_add(1_442_695_040_888_963_407)
 }
 
-/// Which of so many pages a state chooses, and which order of lines.
+/// Page, of so many, that a state chooses, and the order of lines.
 fn choose(state: u64, pages: u64) -> (usize, usize) {
     let page = ((u128::from(state) * u128::from(pages)) >> 64) as usize;
     (page, (state >> 24) as usize % ORDERS)

@@ -5,7 +5,7 @@ use crate::system::process;
 use fastrand::Rng;
 use std::time::Instant;
 
-/// Which time is meant.
+/// Kind of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Time this thread ran, in user and kernel mode. What other threads on the CPU take is not

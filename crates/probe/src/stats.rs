@@ -82,7 +82,7 @@ impl Estimate {
         (self.high - self.low) / (2.0 * self.median.abs().max(f64::MIN_POSITIVE))
     }
 
-    /// Whether the two intervals share no point.
+    /// True if the two intervals share no point.
     pub fn differs_from(&self, other: &Estimate) -> bool {
         self.low > other.high || other.low > self.high
     }

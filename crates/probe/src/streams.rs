@@ -3,7 +3,7 @@
 use crate::chain::LINE;
 use crate::system::mapping::{Mapping, PAGE};
 
-/// What is done to each line.
+/// Access to each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It is read.

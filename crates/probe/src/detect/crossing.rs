@@ -3,7 +3,7 @@ use crate::stats::resample;
 use fastrand::Rng;
 use serde::Serialize;
 
-/// Where a curve leaves a level that is known from elsewhere.
+/// Point at which a curve leaves a level that is known from elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Crossing {
     /// Largest abscissa before the curve first crosses.
@@ -12,8 +12,8 @@ pub struct Crossing {
     pub confidence: f64,
 }
 
-/// Where the medians of a curve first exceed the geometric mean of the levels `low` and `high`;
-/// `None` if they never do, or do from the beginning.
+/// Point at which the medians of a curve first exceed the geometric mean of the levels `low` and
+/// `high`; `None` if they never do, or do from the beginning.
 ///
 /// For conflict curves (places that all fall into one set), whose steps are sharp but may be too
 /// close together for plateaus to be seen between them.

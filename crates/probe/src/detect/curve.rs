@@ -23,7 +23,7 @@ pub struct Summary {
     pub high: Vec<f64>,
 }
 
-/// What remains of the rounds of one point.
+/// Summary of the rounds of one point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub x: u64,

@@ -25,7 +25,7 @@ pub struct StepFit {
     pub rival: Option<Rival>,
 }
 
-/// What another kind of store makes of the same step.
+/// Another kind of store, fitted to the same step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rival {
     /// Its capacity.
@@ -48,7 +48,7 @@ struct Candidate {
     misfit: f64,
 }
 
-/// What is fitted.
+/// Points that are fitted.
 struct Points {
     /// Number of places, and latency.
     places: Vec<(f64, f64)>,
@@ -126,15 +126,15 @@ const APART: f64 = 0.15;
 /// A misfit below what any measurement can tell from none.
 const PERFECT: f64 = 0.001;
 
-/// Whether a fit of another kind, given as misfit and capacity, makes the best one's capacity
+/// True if a fit of another kind, given as misfit and capacity, makes the best one's capacity
 /// uncertain.
 pub(super) fn contradicts(best: (f64, u64), rival: (f64, u64)) -> bool {
     let apart = rival.1.abs_diff(best.1) as f64 / best.1 as f64;
     rival.0 < (best.0 * EQUAL_MISFIT).max(PERFECT) && apart > APART
 }
 
-/// How far the capacity moves if the curve is shifted by as much as it lies away from the fit:
-/// what no repetition shows, because it is the model that is not quite right.
+/// Error of the model: how far the capacity moves if the curve is shifted by as much as it lies
+/// away from the fit, which no repetition shows.
 fn systematic_error(best: &Candidate) -> u64 {
     const REACH: f64 = 0.1;
     let capacity = best.capacity as f64;
@@ -261,7 +261,7 @@ fn candidate(points: &Points, capacity: u64, shape: Shape) -> Option<Candidate> 
     })
 }
 
-/// Whether a level is the one of a plateau, as far as two sweeps can agree.
+/// True if a level is the one of a plateau, as far as two sweeps can agree.
 fn near(level: f64, plateau: f64) -> bool {
     (level / plateau - 1.0).abs() < 0.2
 }

@@ -107,7 +107,7 @@ fn shoulder(
             found = Some((found.map_or(first, |range| range.0), last));
         }
     }
-    // What reaches as far as either plateau is how that ends or begins.
+    // A range that reaches as far as either plateau is how that ends or begins.
     let (first, last) = found.filter(|range| range.0 > lower.1 + 1)?;
     let own = level(&points[first..=last]);
     let apart = own - level(&points[lower.0..=lower.1]) >= LEAST_RISE.ln()

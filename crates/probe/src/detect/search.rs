@@ -5,7 +5,7 @@ use crate::stats::resample;
 use fastrand::Rng;
 use serde::Serialize;
 
-/// How much to measure.
+/// Amount of measuring.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Smallest number of places.
@@ -64,7 +64,7 @@ pub struct Step {
     /// Hardware has a power-of-two number of sets and few ways, so of several capacities that
     /// the data allow this one is the most plausible.
     pub nominal: Option<u64>,
-    /// Why no capacity is concluded, where none is.
+    /// Reason for which no capacity is concluded, where none is.
     pub no_conclusion: Option<String>,
 }
 
@@ -147,7 +147,7 @@ pub fn find_steps<E>(
     })
 }
 
-/// Whether plateaus of a resample have a step that overlaps the one from `lower` to `upper`.
+/// True if plateaus of a resample have a step that overlaps the one from `lower` to `upper`.
 fn has_step(plateaus: &[Plateau], lower: &Plateau, upper: &Plateau) -> bool {
     plateaus
         .windows(2)
@@ -244,8 +244,8 @@ fn refine<E>(
     Ok(best)
 }
 
-/// Where to measure a step densely: both plateaus must be held by a few points, and a slope may
-/// begin on what the sweep took for the lower one.
+/// Range in which a step is measured densely: both plateaus must be held by a few points, and a
+/// slope may begin on what the sweep took for the lower one.
 fn region(lower: &Plateau, upper: &Plateau) -> (u64, u64) {
     const LEAST_SPAN: u64 = 12;
     let middle = |p: &Plateau| ((p.first as f64) * (p.last as f64)).sqrt() as u64;

@@ -1,4 +1,4 @@
-//! How the miss ratio of a cyclic walk rises with the number of places, by kind of store.
+//! Miss ratio of a cyclic walk by the number of places, for each kind of store.
 
 use serde::Serialize;
 use std::sync::LazyLock;

@@ -4,7 +4,7 @@ use crate::stats::{quantile, resample};
 use fastrand::Rng;
 use serde::Serialize;
 
-/// What is left of a last level that others use, too: its room, and what they bring into it.
+/// The rest of a last level that others use, too: its room, and what they bring into it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SharedLevel {
     /// Lines that there is room for, of all who use it.
@@ -13,7 +13,7 @@ pub struct SharedLevel {
     pub lines_low: u64,
     /// Upper end of its 95 % interval.
     pub lines_high: u64,
-    /// What others bring in, 10^9 bytes a second.
+    /// Bytes that others bring in, 10^9 a second.
     pub others: f64,
     /// Lower end of its 95 % interval.
     pub others_low: f64,
@@ -21,9 +21,9 @@ pub struct SharedLevel {
     pub others_high: f64,
     /// Root mean square of what the fit leaves, relative.
     pub misfit: f64,
-    /// Whether they explain the curves, however wide the intervals are.
+    /// They explain the curves, however wide the intervals are.
     pub explains: bool,
-    /// Why the figures are not to be relied on.
+    /// Reason for which the figures are not to be relied on.
     pub no_conclusion: Option<String>,
 }
 
@@ -197,7 +197,7 @@ fn hits(spread: f64, ns: f64, lines: f64, others: f64) -> f64 {
     low
 }
 
-/// What the best costs leave of all curves, relative; not a number where there are none.
+/// Misfit of the best costs over all curves, relative; not a number where there are none.
 fn misfit(curves: &[Points], below: f64, lines: f64, others: f64) -> f64 {
     let (mut sum, mut count) = (0.0, 0u32);
     for points in curves {
@@ -220,7 +220,7 @@ fn misfit(curves: &[Points], below: f64, lines: f64, others: f64) -> f64 {
 
 /// Sum of the squares of what the best costs, none of them negative, leave of a curve, relative.
 fn left(rows: &[[f64; COSTS]], points: &Points) -> f64 {
-    // Which costs are held at zero: those that would be negative, the worst first.
+    // Costs that are held at zero: those that would be negative, the worst first.
     let mut held = [false; COSTS];
     loop {
         let costs = solve(rows, points, held);

@@ -1,4 +1,4 @@
-//! What a mispredicted branch costs, and a call with its return that nothing has to wait for.
+//! Cost of a mispredicted branch, and of a call with its return that nothing has to wait for.
 //!
 //! A loop branches on the bits of random words, which no predictor foresees half of the time, and on
 //! the bits of a pattern, which every predictor does. The bits are in a register, so that nothing but
@@ -21,7 +21,7 @@ pub const PART: Part = Part {
 
 /// Words branched on: more than any predictor learns by heart, few enough for the first cache level.
 const WORDS: usize = 2048;
-/// Of the branches on random bits, so many are mispredicted.
+/// Mispredicted share of the branches on random bits.
 const MISPREDICTED: f64 = 0.5;
 
 fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {

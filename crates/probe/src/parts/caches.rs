@@ -116,10 +116,10 @@ fn flushed(context: &mut Context) -> Result<Flushed, Failure> {
 
 /// Latencies of lines that no cache has, in ns.
 struct Flushed {
-    /// Of a chain of them. `None` where no instruction flushes a line.
+    /// Time of a load in a chain of them. `None` where no instruction flushes a line.
     all: Option<Estimate>,
-    /// What the sixteenths of its loads take, the shortest first, with the time that it takes to read
-    /// a counter between two of them.
+    /// Times of the sixteenths of its loads, the shortest first, with the time that it takes to read a counter
+    /// between two of them.
     sixteenths: Option<[f64; SIXTEENTHS]>,
 }
 
@@ -128,7 +128,7 @@ const SIXTEENTHS: usize = 16;
 /// The means of the sixteenths of some times, the shortest first. `None` of too few to tell.
 fn sixteenths(mut each: Vec<f64>) -> Option<[f64; SIXTEENTHS]> {
     const LEAST: usize = 100 * SIXTEENTHS;
-    // What takes so much longer than most is an interrupt, and no memory.
+    // A time so many times longer than most is an interrupt, and no memory.
     const INTERRUPTED: f64 = 20.0;
     let limit = INTERRUPTED * median(&each)?;
     each.retain(|ns| *ns <= limit);

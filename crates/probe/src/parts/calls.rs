@@ -1,5 +1,5 @@
-//! How often a program asks for memory, and for how much (Table 4 of Tabatabai et al., FBMM,
-//! ATC 2024): its mmap and brk calls and those of its children, counted under ptrace.
+//! Requests of a program for memory, by number and size (Table 4 of Tabatabai et al., FBMM, ATC
+//! 2024): its mmap and brk calls and those of its children, counted under ptrace.
 //!
 //! A seccomp filter stops the program at these two calls only, so that it runs at nearly its own
 //! speed otherwise.
@@ -34,7 +34,7 @@ fn options(command: Options) -> Options {
     )
 }
 
-/// What was counted.
+/// Counts of the calls.
 #[derive(Debug, Default)]
 struct Counts {
     mmap: u64,
@@ -44,7 +44,7 @@ struct Counts {
     brk: u64,
     brk_grown: u64,
     brk_bytes: u64,
-    /// Whether the program was executed.
+    /// The program was executed.
     started: bool,
     /// Program break of each thread group.
     breaks: HashMap<i32, u64>,

@@ -56,7 +56,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
 /// Bytes of a line, on all processors that this was tried on.
 const LINE: usize = 64;
 
-/// What is done to a fresh mapping before it is unmapped.
+/// Use of a fresh mapping before it is unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Untouched,
@@ -182,9 +182,9 @@ fn order(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
         .collect())
 }
 
-/// How much longer a load takes of a line of a page that was touched for the first time just before than of
-/// the same line again, from the first level, in nanoseconds: small pages. Each load waits for the last; what
-/// asking for the time takes is in both.
+/// Additional time of a load of a line of a page that was touched for the first time just before, against the same
+/// line again, from the first level, in nanoseconds: small pages. Each load waits for the last; what asking for the
+/// time takes is in both.
 fn filled(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     let mut orders = rng.fork();
     let [longer] = estimate(&[()], rounds, rng, |()| {
@@ -217,7 +217,7 @@ fn filled(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     Ok(json!({ "longer_than_l1_ns": longer }))
 }
 
-/// How many pages one fault brings in, from the fault counter, for each kind of mapping.
+/// Number of pages that one fault brings in, from the fault counter, for each kind of mapping.
 fn pages_per_fault(context: &mut Context, len: usize) -> Value {
     let mut rows = Map::new();
     let mut add = |name: &str, mapping: Result<Mapping, Refused>, write: bool| {
@@ -354,7 +354,7 @@ fn under_limit(context: &mut Context, rounds: usize) -> Result<Value, Failure> {
     }))
 }
 
-/// Where a group can be made that limits memory, and the name of the limit.
+/// Place where a group can be made that limits memory, and the name of the limit.
 fn memory_group_root() -> Option<(PathBuf, &'static str)> {
     let v1 = Path::new("/sys/fs/cgroup/memory");
     if v1.join("memory.limit_in_bytes").exists() || v1.join("cgroup.procs").exists() {

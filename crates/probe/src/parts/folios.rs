@@ -1,5 +1,5 @@
-//! What a page costs in a folio of each size that this kernel offers: populate, fork, write
-//! faults after fork, munmap, MADV_DONTNEED, mprotect, mremap.
+//! Cost of a page in a folio of each size that this kernel offers: populate, fork, write faults
+//! after fork, munmap, MADV_DONTNEED, mprotect, mremap.
 //!
 //! The operations are those of section 4.1 of Hildenbrand et al., Every Mapping Counts in Large
 //! Amounts (ATC 2024); what backs the memory is checked, and copies are counted by frame number.

@@ -207,8 +207,8 @@ fn walk_over(memory: &Mapping, walk: Walk, seed: u64) {
     }
 }
 
-/// Whether a user without privileges gets hugetlb pages by mmap, memfd_create and shmget: what
-/// each says. The paper saw mmap work and shmget fail.
+/// Answers of mmap, memfd_create and shmget to a user without privileges who asks for hugetlb
+/// pages. The paper saw mmap work and shmget fail.
 ///
 /// shmget(SHM_HUGETLB) needs CAP_IPC_LOCK or a group named in vm.hugetlb_shm_group, since a
 /// segment outlives its process (`can_do_hugetlb_shm` in fs/hugetlbfs/inode.c); mmap needs only a

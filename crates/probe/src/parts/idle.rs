@@ -104,7 +104,7 @@ impl Touches {
     }
 }
 
-/// What is told of a size of pages; times are for 4 KiB.
+/// Figures of a size of pages; times are for 4 KiB.
 #[derive(Debug, Serialize)]
 struct Summary {
     /// Right after use.
@@ -113,13 +113,13 @@ struct Summary {
     idle_ns: Option<Estimate>,
     /// In idle memory, on average over all rounds.
     idle_mean_ns: f64,
-    /// Of idle memory, where it had to be given first.
+    /// First touch of idle memory, where it had to be given first.
     given_ns: Option<Estimate>,
-    /// How much of idle memory that was.
+    /// Share of idle memory that had to be.
     given_share: f64,
-    /// How much seemed so of memory that was just in use: of a busy machine's doing.
+    /// Share that seemed so of memory that was just in use: of a busy machine's doing.
     given_share_reused: f64,
-    /// Whether idle memory has to be given first.
+    /// Idle memory has to be given first.
     seen: bool,
     /// See [`Touches`].
     huge_share: Option<f64>,
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Of a guest whose host takes back free memory, and of a busy one whose host does not.
+    /// Times of a guest whose host takes back free memory, and of a busy one whose host does not.
     #[test]
     fn what_is_given_first_is_told_from_what_is_there() {
         let here = [345.0; 128];

@@ -1,4 +1,4 @@
-//! What goes on at a time: first-level misses, page walks, bytes a second, and prefetching.
+//! Parallelism of memory: first-level misses, page walks, bytes a second, and prefetching.
 //!
 //! Each comes from dependent chains followed side by side. Of `n` chains a core keeps `n` loads
 //! under way until something runs out; from then on a load takes as long as with one chain,
@@ -72,7 +72,7 @@ fn parallel_curve(context: &mut Context, chain: &Chain) -> Result<Curve, Failure
     })
 }
 
-/// How many loads are under way at the most: what one takes alone over what one takes at the best
+/// Number of loads under way at the most: what one takes alone over what one takes at the best
 /// number of chains. `alone` makes the first from the medians.
 fn overlap(curve: &Curve, alone: impl Fn(&[f64]) -> f64, rng: &mut Rng) -> Option<Estimate> {
     const RESAMPLES: usize = 200;
@@ -230,7 +230,7 @@ fn prefetching(context: &mut Context, region: &mut Region) -> Result<Value, Fail
                 .first(count as u64, rng)
             };
             let chain = region.chain(&order);
-            // What is read last takes the place of the chain in every cache.
+            // The last read takes the place of the chain in every cache.
             region.read_from(part);
             chain.one_lap()
         };

@@ -48,9 +48,9 @@ pub const PARTS: &[Part] = &[
 pub struct Part {
     /// Its subcommand, and its key in the result.
     pub name: &'static str,
-    /// What it answers, for `--help`.
+    /// Question that it answers, for `--help`.
     pub about: &'static str,
-    /// Whether a whole run includes it: not if it needs arguments.
+    /// A whole run includes it: not if it needs arguments.
     pub in_all: bool,
     /// Adds options of its own.
     pub options: fn(Command) -> Command,
@@ -72,7 +72,7 @@ fn curve_with_steps(found: &Steps) -> Value {
     })
 }
 
-/// What the parts share.
+/// State that the parts share.
 pub struct Context {
     /// Measure less: the whole run in under a minute.
     pub quick: bool,
@@ -82,9 +82,9 @@ pub struct Context {
     pub cpu: Option<usize>,
     /// Leave to change settings.
     pub tuning: Tuning,
-    /// How quiet the machine is.
+    /// Noise of the machine.
     pub noise: Noise,
-    /// What could not be measured.
+    /// Measurements that could not be made.
     pub not_done: Vec<NotDone>,
     /// The part that runs now.
     pub part: &'static str,
@@ -95,13 +95,13 @@ pub struct Context {
 pub struct NotDone {
     /// The part.
     pub part: &'static str,
-    /// What of it.
+    /// Part of it.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// Why a part gave no result at all.
+/// Reason for which a part gave no result at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The system refused something it needs.

@@ -127,7 +127,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever clears the directory of temporary files.
+        // A file that cannot be removed is left to whoever clears the directory of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -139,7 +139,7 @@ struct Memory {
     rss: u64,
     /// Pages mapped, those shared divided by the number of processes.
     pss: u64,
-    /// Of the above, pages of files: code and constants.
+    /// Pages of files among the above: code and constants.
     pss_file: u64,
     /// Page tables.
     page_tables: u64,
@@ -220,8 +220,8 @@ fn settle() {
     std::thread::sleep(std::time::Duration::from_millis(300));
 }
 
-/// Whether an ELF file names no interpreter: then no library is shared. `None` if it is no ELF
-/// file of this class and byte order.
+/// True if an ELF file names no interpreter: then no library is shared. `None` if it is no ELF file
+/// of this class and byte order.
 fn is_static(path: &Path) -> Option<bool> {
     const INTERPRETER: u32 = 3;
     let mut bytes = Vec::new();

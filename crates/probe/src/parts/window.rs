@@ -1,5 +1,5 @@
-//! How far a core looks ahead: its reorder buffer, its integer registers and its store buffer, as much of
-//! them as it has now.
+//! Look-ahead of a core: its reorder buffer, its integer registers and its store buffer, as much of them as it has
+//! now.
 //!
 //! Two chains of loads from memory, with so many instructions between a load of one and the next of the
 //! other. As long as both loads fit into the reorder buffer with what is between them they are waited
@@ -44,7 +44,7 @@ const APART: f64 = 1.5;
 /// Pairs of samples of [`Ahead::share_apart`].
 const PAIRS: usize = 32;
 
-/// What stands between two loads.
+/// Instructions between two loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filler {
     /// Additions of integers and of vectors in turn, so that neither kind of register runs out as soon as
@@ -57,7 +57,7 @@ enum Filler {
 }
 
 impl Filler {
-    /// How many there are between two loads.
+    /// Numbers of them between two loads.
     fn lengths(self) -> Vec<usize> {
         match self {
             Filler::Additions => (16..=640).step_by(8).collect(),
@@ -79,7 +79,7 @@ impl Filler {
     }
 }
 
-/// Where two chains have come to.
+/// Places of two chains.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Pair {
@@ -170,8 +170,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Of cores that, with all of it, have room for `between` instructions between two loads. The first
-    /// half of `region` is what they load, from memory.
+    /// Samples for cores that, with all of it, have room for `between` instructions between two loads. The first half
+    /// of `region` is what they load, from memory.
     ///
     /// # Errors
     /// When memory is short, or this processor's code is not known.
@@ -195,13 +195,13 @@ impl Ahead {
         // SAFETY: `at` goes on in the chain that it began in, in the first half of the region, which nobody
         // writes.
         let mut follow = |compiled: &Compiled| unsafe { compiled.follow(at) };
-        // What ran before has left its own lines and translations.
+        // Runs before this have left their own lines and translations.
         follow(&self.few);
         let pairs = (0..PAIRS).map(|_| [follow(&self.few), follow(&self.many)]);
         share_apart(&pairs.collect::<Vec<_>>())
     }
 
-    /// What they load, in its first half.
+    /// Region that they load, in its first half.
     pub(crate) fn region(&self) -> &Region {
         &self.region
     }
@@ -270,7 +270,7 @@ fn apart(samples: &[Vec<f64>]) -> Vec<f64> {
     samples.iter().map(share).collect()
 }
 
-/// Where loads begin to be apart: in `between` of the samples from the first place on, and in all
+/// Places from which loads are apart: in `between` of the samples from the first on, and in all
 /// from the second on. They are the same where the buffer was as large in all samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Steps {

@@ -51,7 +51,7 @@ struct Node {
 }
 
 pub fn linked_list(bytes: usize, steps: u64, rng: &mut Rng) -> u64 {
-    // What the C library's allocator takes for a node.
+    // Bytes that the C library's allocator takes for a node.
     const ALLOCATED: usize = 32;
     let count = (bytes / ALLOCATED).max(2);
     let mut nodes: Vec<Box<Node>> = (0..count as u64)

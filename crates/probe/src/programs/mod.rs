@@ -136,7 +136,7 @@ pub fn run(matches: &ArgMatches) {
         let bytes = of("mib", program.mib) << 20;
         let steps = of("steps", program.steps);
         let sum = (program.run)(bytes as usize, steps, &mut Rng::with_seed(SEED));
-        // Who reads it no longer is nobody's error.
+        // A reader that is gone is nobody's error.
         let _ = writeln!(output, "{name}: {sum}");
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory the probe may take without making the machine swap or kill.
+//! Amount of memory that the probe may take without making the machine swap or kill.
 
 use super::files;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub fn bytes() -> u64 {
     (least as f64 * SHARE) as u64
 }
 
-/// What each limit on the way from this process's control group to the root leaves.
+/// Room that each limit on the way from this process's control group to the root leaves.
 fn cgroup_rooms() -> Vec<u64> {
     let mut rooms = Vec::new();
     for line in files::text("/proc/self/cgroup").unwrap_or_default().lines() {

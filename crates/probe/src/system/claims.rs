@@ -1,4 +1,4 @@
-//! What the CPU and sysfs claim about caches and TLBs, to stand beside what was measured.
+//! Claims of the CPU and sysfs about caches and TLBs, to stand beside what was measured.
 
 use super::files;
 use serde::Serialize;

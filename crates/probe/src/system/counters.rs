@@ -26,7 +26,7 @@ impl TlbMisses {
         Ok(TlbMisses(counter))
     }
 
-    /// What `work` returns and how many misses it had; `None` if the counter failed.
+    /// Result of `work` and how many misses it had; `None` if the counter failed.
     pub fn during<T>(&mut self, work: impl FnOnce() -> T) -> (T, Option<u64>) {
         let ready = self.0.reset().and_then(|()| self.0.enable()).is_ok();
         let result = work();

@@ -1,4 +1,4 @@
-//! Where a measurement was made: what must be known to compare two of them.
+//! Circumstances of a measurement: what must be known to compare two of them.
 
 use super::{budget, files, process};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::fs;
 pub struct Environment {
     /// Model name of the CPU.
     pub cpu: String,
-    /// Who made it, as /proc/cpuinfo names them, its family and its model.
+    /// Maker, as /proc/cpuinfo names it, family and model.
     pub vendor: Option<String>,
     /// See `vendor`.
     pub family: Option<u32>,
@@ -37,7 +37,7 @@ pub struct Environment {
     /// Free blocks of each order, over all zones: those of movable pages (/proc/pagetypeinfo), or
     /// all (/proc/buddyinfo).
     pub free_blocks: Vec<u32>,
-    /// Whether those are of movable pages alone.
+    /// They are of movable pages alone.
     pub free_blocks_movable: bool,
     /// Bytes the probe allows itself.
     pub budget: u64,
@@ -94,7 +94,7 @@ impl Environment {
     }
 }
 
-/// What [`Environment::extensions`] may hold.
+/// Possible members of [`Environment::extensions`].
 const EXTENSIONS: [&str; 1] = ["amx_tile"];
 
 /// Sums of /proc/buddyinfo by order: a line a zone, `Node 0, zone Normal` and the counts.
@@ -102,9 +102,9 @@ fn free_blocks(text: &str) -> Vec<u32> {
     sums(text.lines().map(|line| line.split_whitespace().skip(4)))
 }
 
-/// Those of them that a program's pages are taken from before any others, of /proc/pagetypeinfo,
-/// which only root may read: a line a zone and type, `Node 0, zone Normal, type Movable` and the counts.
-/// The small blocks of other types lie between memory of the kernel.
+/// Free blocks that a program's pages are taken from before any others, of /proc/pagetypeinfo, which only root may
+/// read: a line a zone and type, `Node 0, zone Normal, type Movable` and the counts. The small blocks of other types
+/// lie between memory of the kernel.
 fn movable_blocks(text: &str) -> Option<Vec<u32>> {
     let movable = text.lines().filter_map(|line| {
         let (_, typed) = line.split_once(", type")?;

@@ -36,7 +36,7 @@ pub fn setting(bytes: usize) -> Option<String> {
     files::choice(path(bytes))
 }
 
-/// Whether any memory may get this size.
+/// True if any memory may get this size.
 pub fn is_on(bytes: usize) -> bool {
     setting(bytes).is_some_and(|s| s != "never")
 }

@@ -1,4 +1,4 @@
-//! Which frames back which pages, from /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst).
+//! Frames that back pages, from /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst).
 
 use super::Refused;
 use super::mapping::{Mapping, PAGE};

@@ -106,7 +106,7 @@ impl Mapping {
         self.len
     }
 
-    /// Whether it has no bytes, which mmap(2) refuses.
+    /// True if it has no bytes, which mmap(2) refuses.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -290,7 +290,7 @@ pub fn memory_file(len: usize, flags: u32) -> Result<OwnedFd, Refused> {
     Ok(file)
 }
 
-/// What backs a range of memory, from /proc/self/smaps.
+/// Backing of a range of memory, from /proc/self/smaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Backing {
     /// Bytes present.
@@ -303,7 +303,7 @@ pub struct Backing {
     pub hugetlb: u64,
 }
 
-/// What backs the mappings that lie inside `mapping`. `None` if smaps cannot be read.
+/// Backing of the mappings that lie inside `mapping`. `None` if smaps cannot be read.
 pub fn backing(mapping: &Mapping) -> Option<Backing> {
     let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
     let start = mapping.addr as usize;

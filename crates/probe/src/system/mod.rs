@@ -1,4 +1,4 @@
-//! What the probe asks of the operating system and of the CPU: one file a subject.
+//! Questions of the probe to the operating system and the CPU: one file a subject.
 
 pub mod budget;
 pub mod claims;
@@ -15,9 +15,9 @@ pub mod tuning;
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct Refused {
-    /// What was asked for.
+    /// Request.
     pub what: String,
-    /// What the system said.
+    /// Error of the system.
     pub source: std::io::Error,
 }
 

@@ -110,7 +110,7 @@ pub fn cpus() -> Result<Vec<usize>, Refused> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
 }
 
-/// How many CPUs this process may run on.
+/// Number of CPUs that this process may run on.
 pub fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How to undo one change.
+/// Way to undo one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Undo {
     /// Write this text to the file.
@@ -31,14 +31,14 @@ pub struct Tuning {
 #[derive(Debug)]
 struct Guard {
     journal: File,
-    /// What the journal holds.
+    /// Changes in the journal.
     done: Vec<Undo>,
     /// Closing it wakes the guard.
     alive: Option<io::PipeWriter>,
     pid: libc::pid_t,
 }
 
-/// What is said where a change would be needed that was not allowed.
+/// Message where a change would be needed that was not allowed.
 pub const NOT_ALLOWED: &str = "needs a setting changed: run with --allow-tuning, as root";
 
 impl Tuning {
@@ -99,7 +99,7 @@ impl Tuning {
         emptied.map_err(|e| Refused::because("emptying the journal", e))
     }
 
-    /// Whether changes are allowed.
+    /// True if changes are allowed.
     pub fn is_allowed(&self) -> bool {
         self.guard.is_some()
     }

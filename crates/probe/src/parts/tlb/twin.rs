@@ -1,4 +1,4 @@
-//! What the caches cost of a chain: the same chain without its translations.
+//! Cost of the caches in a chain: the same chain without its translations.
 
 use super::super::{Context, Failure};
 use crate::chain::LINE;
@@ -6,7 +6,7 @@ use crate::places::{Aliases, Grouped, Pages, Places, Region, Spread, latency};
 use crate::stats::median;
 use fastrand::Rng;
 
-/// How a chain lies in the caches.
+/// Layout of a chain in the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// Eight links to a line ([`Aliases`]).

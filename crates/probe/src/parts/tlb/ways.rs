@@ -54,7 +54,7 @@ pub fn measure(context: &mut Context, twin: &mut Twin, dense: &Steps) -> Result<
     Ok(json!({ "first_level": l1, "second_level": l2, "second_level_sets": second }))
 }
 
-/// How many conflicting pages fit: the last number before a fifth of them misses twice in a row.
+/// Number of conflicting pages that fit: the last one before a fifth of them misses twice in a row.
 fn last_without_conflict(curve: &Curve) -> Option<u64> {
     const MISSING: f64 = 1.2;
     let medians = curve.medians();
@@ -86,8 +86,8 @@ fn second_level(fitting: &[(usize, u64)], capacity: u64) -> Option<Value> {
     (agree && close).then(|| json!({ "sets": sets, "ways": ways, "entries": entries }))
 }
 
-/// What conflicting pages cost more than as many pages, one further apart, that do not conflict,
-/// both behind `fillers`: 1 for nothing, 2 for a walk (`height`) at each of them.
+/// Additional cost of conflicting pages against as many pages, one further apart, that do not
+/// conflict, both behind `fillers`: 1 for nothing, 2 for a walk (`height`) at each of them.
 fn conflicts(
     distance: usize,
     fillers: usize,
