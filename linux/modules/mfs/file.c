@@ -155,7 +155,11 @@ static vm_fault_t mfs_do_fault(struct vm_fault *vmf)
 	do {
 		filemap_invalidate_lock_shared(inode->i_mapping);
 		err = 0;
-		if (mfs_wants_zero(vmf, mfs_inode(inode))) {
+		if (test_bit(AS_FBMM, &inode->i_mapping->flags) &&
+		    check_stable_address_space(vmf->vma->vm_mm)) {
+			/* Zeros would be read where a reaper has taken what was written. */
+			ret = VM_FAULT_SIGBUS;
+		} else if (mfs_wants_zero(vmf, mfs_inode(inode))) {
 			ret = fbmm_map_zero(vmf);
 		} else {
 			folio = mfs_find(vmf, mfs_inode(inode));
@@ -343,6 +347,17 @@ static int mfs_punch_range(struct inode *inode, pgoff_t first, pgoff_t end, bool
 	return err;
 }
 
+/* For the OOM reaper: who holds the lock may be waiting for memory. */
+static int mfs_reap_range(struct inode *inode, pgoff_t first, pgoff_t end)
+{
+	if (!down_write_trylock(&inode->i_mapping->invalidate_lock))
+		return -EAGAIN;
+	mfs_unmap(mfs_inode(inode), first, end - first);
+	mfs_reap(mfs_inode(inode), first, end);
+	filemap_invalidate_unlock(inode->i_mapping);
+	return 0;
+}
+
 static int mfs_extend(struct inode *inode, loff_t size)
 {
 	int err;
@@ -373,6 +388,8 @@ static long mfs_fallocate(struct file *file, int mode, loff_t offset, loff_t len
 		return mfs_punch_range(inode, first, end, true);
 	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE | FBMM_FALLOC_UNMAPPED:
 		return mfs_punch_range(inode, first, end, false);
+	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE | FBMM_FALLOC_REAP:
+		return mfs_reap_range(inode, first, end);
 	case 0:
 		err = mfs_extend(inode, offset + len);
 		if (err)

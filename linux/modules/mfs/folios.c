@@ -460,3 +460,46 @@ int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 		cond_resched();
 	}
 }
+
+/* Take a folio out of the file unless somebody has it locked. */
+static void mfs_reap_folio(struct mfs_inode *mi, struct folio *folio, pgoff_t base)
+{
+	if (!folio_trylock(folio))
+		return;
+	xa_erase(&mi->folios, base);
+	/* Only a large one may have been mapped since all was unmapped. */
+	if (folio_test_large(folio) && folio_mapped(folio))
+		mfs_unmap(mi, base, folio_nr_pages(folio));
+	mfs_detach(mi, folio);
+	folio_unlock(folio);
+	mfs_drop(mfs_super(mi->inode.i_sb), folio);
+}
+
+/**
+ * mfs_reap - take pages from a file that is about to go, without waiting
+ * @mi: the file, its invalidate_lock held exclusive; nothing there is mapped
+ * @first: the first page
+ * @end: the page after the last
+ *
+ * What is locked stays until the file goes, and a large folio that is there in part.
+ */
+void mfs_reap(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
+{
+	struct folio *entry;
+	unsigned long index;
+
+	xa_for_each_range(&mi->folios, index, entry, first, end - 1) {
+		const unsigned long nr = mfs_entry_pages(entry);
+		const pgoff_t base = ALIGN_DOWN(index, nr);
+
+		cond_resched();
+		if (base < first || base + nr > end)
+			continue;
+		if (!xa_is_value(entry)) {
+			mfs_reap_folio(mi, entry, base);
+			continue;
+		}
+		xa_erase(&mi->folios, index);
+		mfs_swap_put(mfs_super(mi->inode.i_sb), xa_to_value(entry));
+	}
+}

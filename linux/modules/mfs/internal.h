@@ -86,6 +86,7 @@ long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end);
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
+void mfs_reap(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
 
 /* split.c */
 int mfs_split(struct mfs_inode *mi, struct folio *folio, pgoff_t base);

@@ -34,6 +34,13 @@
  */
 #define FBMM_FALLOC_UNMAPPED	(1 << 29)
 
+/*
+ * For ->fallocate() of a memory file system, with FALLOC_FL_PUNCH_HOLE: the OOM reaper frees
+ * what it can without waiting for anybody, -EAGAIN if that is nothing now. From then on
+ * ->fault() must fail: check_stable_address_space().
+ */
+#define FBMM_FALLOC_REAP	(1 << 28)
+
 #ifdef CONFIG_FBMM
 
 DECLARE_STATIC_KEY_FALSE(fbmm_key);
@@ -59,6 +66,7 @@ unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
 int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
 		  unsigned long end);
 int __fbmm_may_lock(struct file *file, unsigned long len);
+bool fbmm_reap(struct vm_area_struct *vma);
 bool fbmm_is_hole(struct vm_area_struct *vma, unsigned long addr);
 int __fbmm_fork(struct mm_struct *mm, struct mm_struct *from);
 int fbmm_fork_vma(struct vm_area_struct *vma);
@@ -117,13 +125,31 @@ static inline bool fbmm_wants(struct mm_struct *mm, struct file *file,
 }
 
 /*
- * Whether the shim made this mapping. A program's own mapping of a file it
- * made in a memory file system is as any other mapping of a file.
+ * Whether the shim made this mapping: no other is VM_SHARED without VM_MAYSHARE.
+ * A program's own mapping of a file it made in a memory file system is as any
+ * other mapping of a file.
  */
 static inline bool vma_is_fbmm(const struct vm_area_struct *vma)
 {
-	return static_branch_unlikely(&fbmm_key) && vma->vm_file &&
-	       test_bit(AS_FBMM, &vma->vm_file->f_mapping->flags);
+	return static_branch_unlikely(&fbmm_key) &&
+	       (vma->vm_flags & (VM_SHARED | VM_MAYSHARE)) == VM_SHARED;
+}
+
+/*
+ * Whether a folio of this mapping is private memory. The file may be about to go: then the
+ * folio has another mapping by now, or an inode that is freed by RCU.
+ */
+static inline bool fbmm_private(struct folio *folio, struct address_space *mapping)
+{
+	bool private = false;
+
+	if (!static_branch_unlikely(&fbmm_key))
+		return false;
+	rcu_read_lock();
+	if (READ_ONCE(folio->mapping) == mapping)
+		private = test_bit(AS_FBMM, &mapping->flags);
+	rcu_read_unlock();
+	return private;
 }
 
 static inline void fbmm_munmap(struct vm_area_struct *vma)
@@ -208,6 +234,16 @@ static inline int fbmm_brk(struct mm_struct *mm, unsigned long addr,
 }
 
 static inline bool vma_is_fbmm(const struct vm_area_struct *vma)
+{
+	return false;
+}
+
+static inline bool fbmm_private(struct folio *folio, struct address_space *mapping)
+{
+	return false;
+}
+
+static inline bool fbmm_reap(struct vm_area_struct *vma)
 {
 	return false;
 }

@@ -25,6 +25,7 @@
 #include <linux/fbmm.h>
 #include <linux/falloc.h>
 #include <linux/file.h>
+#include <linux/mmu_notifier.h>
 #include <linux/namei.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -390,6 +391,22 @@ int fbmm_dontneed(struct vm_area_struct *vma, unsigned long start,
 
 	/* What somebody else uses is cleared and stays. */
 	return err == -EBUSY ? 0 : fbmm_error(err);
+}
+
+/**
+ * fbmm_reap - free the memory of a mapping whose process was killed
+ * @vma: a mapping of the shim's
+ *
+ * Called with MMF_UNSTABLE set. Waits for nobody: not for who has a page locked, nor for
+ * who listens to the address space, which unmapping may.
+ *
+ * Return: whether that was done; if not, it is to be tried again.
+ */
+bool fbmm_reap(struct vm_area_struct *vma)
+{
+	if (mm_has_notifiers(vma->vm_mm))
+		return false;
+	return fbmm_punch(vma, vma->vm_start, vma->vm_end, FBMM_FALLOC_REAP) != -EAGAIN;
 }
 
 /**
