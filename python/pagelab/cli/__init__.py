@@ -14,6 +14,19 @@ COMMANDS = {
         "Example:  pagelab compare --designs radix,dpt -- sqlite3 my.db '.read query.sql'",
         program_follows=True,
     ),
+    "advise": Lazy(
+        "pagelab.cli.advise",
+        "advise",
+        "Example:  pagelab advise -- xz -9 -k -c linux.tar",
+        program_follows=True,
+    ),
+    "run": Lazy(
+        "pagelab.cli.advise",
+        "run",
+        "Example:  pagelab run --advice pagelab-results/advise-xz-20260102-030405/advice.json "
+        "-- xz -9 FILE",
+        program_follows=True,
+    ),
     "record": Lazy(
         "pagelab.cli.record",
         "record",

@@ -2,10 +2,12 @@
 
 import os
 import random
+import signal
 import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
@@ -67,7 +69,7 @@ class HugePages:
 
 
 def huge_pages() -> HugePages:
-    """What /sys/kernel/mm/transparent_hugepage/enabled says."""
+    """The setting in /sys/kernel/mm/transparent_hugepage/enabled."""
     try:
         text = _THP.read_text(encoding="ascii")
     except OSError:
@@ -82,7 +84,7 @@ def huge_pages() -> HugePages:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a program took: seconds, and page faults that needed no input."""
+    """One run of a program: seconds, and page faults that needed no input."""
 
     user: float
     system: float
@@ -247,11 +249,12 @@ def interleave(
     budget: float,
     say: Callable[[str], None],
     between: Callable[[], None] = lambda: None,
+    patience: float = _PATIENCE,
 ) -> dict[str, list[Run]]:
     """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
 
-    It takes five rounds at the least, if they can be had in four times the budget. The first one
-    warms up files and is thrown away. `between` is called before each run.
+    It takes five rounds at the least, if they can be had in `patience` times the budget. The first
+    one warms up files and is thrown away. `between` is called before each run.
     Raises PagelabError when a program cannot be run or fails.
     """
     runs: dict[str, list[Run]] = {name: [] for name in settings}
@@ -271,7 +274,7 @@ def interleave(
             said = spent
             say(f"{rounds} rounds, {spent:.0f} s")
         over = spent > budget or settled(runs)
-        if (over and rounds >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
+        if (over and rounds >= _LEAST_ROUNDS) or spent > patience * budget:
             break
     return runs
 
@@ -335,11 +338,18 @@ def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) 
 
 
 def run(
-    command: list[str], environment: Mapping[str, str], *, huge: bool, cpu: int | None = None
+    command: list[str],
+    environment: Mapping[str, str],
+    *,
+    huge: bool,
+    cpu: int | None = None,
+    stdin: int = subprocess.DEVNULL,
+    started: Callable[[int], AbstractContextManager[object]] = nullcontext,
 ) -> Run:
-    """One run, on a CPU if one is given.
+    """One run, on a CPU if one is given, that reads `stdin`.
 
-    Without `huge` it has no huge pages, whatever the kernel's setting is.
+    Without `huge` it has no huge pages, whatever the kernel's setting is. `started` makes, of the
+    process's number, what is around the run.
     """
     # The probe becomes the program, so that the settings are the program's alone.
     become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"])]
@@ -350,15 +360,19 @@ def run(
     begin = time.monotonic()
     with subprocess.Popen(
         become,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**given(), **environment},
+        # What it starts ends with it, when it is made to end.
+        process_group=0,
     ) as process:
         try:
-            _, status, usage = os.wait4(process.pid, 0)
+            with started(process.pid):
+                _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             raise
         process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - begin

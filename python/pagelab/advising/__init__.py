@@ -1,0 +1,1 @@
+"""Advice on settings that this machine has: each is tried on the program itself, natively."""

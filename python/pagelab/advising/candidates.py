@@ -1,0 +1,124 @@
+"""Settings that a user can have for one program, without root and without building it anew."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pagelab import advice
+
+# The C library asks the kernel for huge pages where these are only for who asks (glibc 2.35).
+_ASKING = "glibc.malloc.hugetlb=1"
+# And takes them from the pool that was reserved at boot or by vm.nr_hugepages.
+_POOL = "glibc.malloc.hugetlb=2"
+# The heap grows by so much at once instead of 132 KiB, so that faults find whole huge pages in it.
+_STEP = 64 << 20
+_GROWING = f"glibc.malloc.top_pad={_STEP}"
+_RESERVED = Path("/proc/sys/vm/nr_hugepages")
+
+UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting: variables to add to the environment, and whether huge pages are forbidden."""
+
+    name: str
+    words: str
+    environment: dict[str, str] = field(default_factory=dict)
+    no_huge_pages: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        """As it stands in the file of an advice."""
+        return {
+            "name": self.name,
+            "environment": self.environment,
+            "no_huge_pages": self.no_huge_pages,
+        }
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A setting that cannot be had here, and why."""
+
+    name: str
+    why: str
+
+
+def of(command: list[str]) -> tuple[list[Candidate], list[Unavailable]]:
+    """Settings to try on a program, and those that this machine or program does not have."""
+    mode = advice.huge_pages() or "never"
+    found: list[Candidate] = []
+    missing: list[Unavailable] = []
+    if mode == "never":
+        missing.append(
+            Unavailable("huge pages", "they are switched off for all programs (as root: madvise)")
+        )
+    elif mode == "madvise":
+        found += _for_who_asks(command)
+    else:
+        found += _for_all()
+    if _reserved():
+        words = f"malloc takes the {_reserved()} huge pages that are reserved"
+        found.append(Candidate("reserved huge pages", words, _tunables(_POOL)))
+    else:
+        missing.append(Unavailable("reserved huge pages", f"{_RESERVED} is 0"))
+    if platform.libc_ver()[0] != "glibc":
+        missing += [Unavailable(one.name, "the C library is not glibc") for one in found]
+        found = [one for one in found if "GLIBC_TUNABLES" not in one.environment]
+    return found, missing
+
+
+def _for_who_asks(command: list[str]) -> Iterator[Candidate]:
+    yield Candidate("malloc: huge pages", "malloc asks for huge pages", _tunables(_ASKING))
+    yield Candidate(
+        "the same, large steps",
+        f"malloc asks for huge pages and its heap grows by {_STEP >> 20} MiB at once",
+        _tunables(f"{_ASKING}:{_GROWING}"),
+    )
+    yield from _of_runtime(command)
+
+
+def _for_all() -> Iterator[Candidate]:
+    yield Candidate("no huge pages", "it has no huge pages", no_huge_pages=True)
+    yield Candidate(
+        "heap in large steps",
+        f"malloc's heap grows by {_STEP >> 20} MiB at once",
+        _tunables(_GROWING),
+    )
+
+
+def _of_runtime(command: list[str]) -> Iterator[Candidate]:
+    """Switches of what runs the program, where that is one which has its own memory."""
+    program = Path(os.path.realpath(shutil.which(command[0]) or command[0])).name
+    if program == "java":
+        options = _added("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages")
+        yield Candidate("huge pages in the JVM", "the JVM's heap asks for huge pages", options)
+    if program in ("node", "nodejs"):
+        options = _added("NODE_OPTIONS", "--use-largepages=silent")
+        yield Candidate("huge pages for Node's code", "Node's code is in huge pages", options)
+
+
+def _tunables(wanted: str) -> dict[str, str]:
+    """The variable with these, and what else the user has set in it."""
+    names = {one.partition("=")[0] for one in wanted.split(":")}
+    kept = [
+        one
+        for one in os.environ.get("GLIBC_TUNABLES", "").split(":")
+        if one and one.partition("=")[0] not in names
+    ]
+    return {"GLIBC_TUNABLES": ":".join([*kept, wanted])}
+
+
+def _added(variable: str, option: str) -> dict[str, str]:
+    before = os.environ.get(variable, "")
+    return {variable: f"{before} {option}".strip()}
+
+
+def _reserved() -> int:
+    try:
+        return int(_RESERVED.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0

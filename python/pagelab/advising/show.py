@@ -1,0 +1,109 @@
+"""An advice as a table, as Markdown and as JSON."""
+
+import math
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from pagelab import units
+from pagelab.advising.candidates import Unavailable
+from pagelab.advising.resident import Resident
+from pagelab.advising.trials import Ratio, Trial
+from pagelab.advising.verdict import Advice, Verdict, headline, to_type
+
+SCHEMA = "pagelab.advice/1"
+_HEAD = ("setting", "times faster", "", "huge", "faults", "peak")
+
+
+def interval(ratio: Ratio) -> str:
+    """A ratio with its interval; of too few rounds without."""
+    if not math.isfinite(ratio.high):
+        return f"{ratio.median:.2f}"
+    return f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+
+
+def _rows(advice: Advice) -> list[tuple[str, ...]]:
+    base, again = advice.trials.base, advice.trials.again
+    rows: list[tuple[str, ...]] = [
+        ("unchanged", interval(advice.noise), "against itself", *_memory(base, again))
+    ]
+    for one in sorted(advice.verdicts, key=lambda one: -one.cpu.median):
+        name, effect = one.trial.candidate.name, one.effect
+        rows.append((name, interval(one.cpu), effect, *_memory(one.trial)))
+    return rows
+
+
+def _memory(trial: Trial, other: Trial | None = None) -> tuple[str, str, str]:
+    """Memory and faults; the more that was seen in two trials of the same setting."""
+    seen = [one.resident for one in (trial, other) if one is not None]
+    most = Resident(max(one.peak for one in seen), max(one.huge for one in seen))
+    return units.size(most.huge), units.count(trial.faults), units.size(most.peak)
+
+
+def table(advice: Advice) -> Table:
+    """For a terminal."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in _HEAD:
+        left = name in ("setting", "")
+        shown.add_column(name, justify="left" if left else "right", no_wrap=name != "setting")
+    for row in _rows(advice):
+        shown.add_row(*row)
+    return shown
+
+
+def markdown(advice: Advice, command: list[str], file: str) -> str:
+    """For an issue: the answer, what to type, and the table."""
+    head = ["| " + " | ".join(row) + " |" for row in (_HEAD, ("---",) * len(_HEAD))]
+    rows = ["| " + " | ".join(row) + " |" for row in _rows(advice)]
+    typed = [] if advice.best is None else ["", f"    {to_type(advice.best, command, file)}"]
+    return "\n".join([headline(advice), *typed, "", *head, *rows])
+
+
+def as_json(
+    advice: Advice, command: list[str], missing: list[Unavailable], host: dict[str, str]
+) -> dict[str, Any]:
+    """For programs, and for `pagelab run`."""
+    best = advice.best
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "host": host,
+        "answer": headline(advice),
+        "setting": None if best is None else best.trial.candidate.as_json(),
+        "rounds": advice.trials.rounds,
+        "interrupted": advice.trials.interrupted,
+        "noise": _ratio(advice.noise),
+        "unchanged": _trial(advice.trials.base),
+        "tried": [_verdict(one) for one in advice.verdicts],
+        "not_tried": [{"name": one.name, "why": one.why} for one in missing],
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        **verdict.trial.candidate.as_json(),
+        "effect": verdict.effect,
+        "faster": _ratio(verdict.cpu),
+        "faster_wall": _ratio(verdict.wall),
+        "rounds_needed": verdict.rounds,
+        **_trial(verdict.trial),
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "runs": [run.as_json() for run in trial.runs],
+        "peak_bytes": trial.resident.peak,
+        "huge_page_bytes": trial.resident.huge,
+    }
+
+
+def _ratio(ratio: Ratio) -> dict[str, float | None]:
+    """JSON has no infinity."""
+    finite = math.isfinite(ratio.high)
+    return {
+        "median": ratio.median,
+        "low": ratio.low if finite else None,
+        "high": ratio.high if finite else None,
+    }

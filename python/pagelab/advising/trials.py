@@ -1,0 +1,226 @@
+"""A program run natively with each setting in turn, and what became of its time and memory."""
+
+import math
+import os
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event, Timer
+
+from pagelab.advising.candidates import UNCHANGED, Candidate
+from pagelab.advising.resident import Looking, Resident
+from pagelab.errors import InterruptedRunError, PagelabError
+from pagelab.measuring import native
+from pagelab.measuring.native import Run
+
+# The unchanged program once more in each round: how far it is from itself.
+AGAIN = "unchanged, again"
+CONFIDENCE = 0.99
+# A ratio is known well enough when its interval reaches no further than this to either side, or
+# than a fifth of the way from 1.
+_NARROW = 0.01
+_NARROW_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The times by which a setting took less: the median of rounds, with its interval.
+
+    Of too few rounds there is no interval: it reaches from 0 to infinity.
+    """
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def narrow(self) -> bool:
+        """It is known well enough."""
+        wide = max(self.median - self.low, self.high - self.median)
+        return wide <= max(_NARROW, _NARROW_SHARE * abs(self.median - 1))
+
+
+def ratio(above: list[float], below: list[float]) -> Ratio:
+    """The ratio of two settings' figures, round by round.
+
+    The interval is between order statistics, which hold the median with at least `CONFIDENCE`
+    whatever the distribution is (David and Nagaraja, Order Statistics, section 7.1).
+
+    >>> ratio([2.0] * 9 + [9.0], [1.0] * 10)
+    Ratio(median=2.0, low=2.0, high=9.0)
+    """
+    ratios = sorted(a / b for a, b in zip(above, below, strict=True) if b)
+    if not ratios:
+        return Ratio(math.nan, 0.0, math.inf)
+    outside = _outside(len(ratios))
+    middle = statistics.median(ratios)
+    if outside is None:
+        return Ratio(middle, 0.0, math.inf)
+    return Ratio(middle, ratios[outside], ratios[-1 - outside])
+
+
+def _outside(count: int) -> int | None:
+    """Samples beyond the interval at each end, of so many in all; none if it has no end."""
+    tail, beyond = 0.0, None
+    for at in range(count // 2):
+        tail += math.comb(count, at) / 2**count
+        if 2 * tail > 1 - CONFIDENCE:
+            break
+        beyond = at
+    return beyond
+
+
+@dataclass
+class Trial:
+    """Rounds of a program with one setting."""
+
+    candidate: Candidate
+    runs: list[Run] = field(default_factory=list)
+    resident: Resident = field(default_factory=Resident)
+
+    @property
+    def faults(self) -> float:
+        """Page faults of a run, the median."""
+        return statistics.median(run.faults for run in self.runs)
+
+    @property
+    def seconds(self) -> float:
+        """Processor time of a run, the median."""
+        return statistics.median(run.cpu for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All that was run; each trial has as many rounds."""
+
+    base: Trial
+    again: Trial
+    others: list[Trial]
+    interrupted: bool = False
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are whole."""
+        return len(self.base.runs)
+
+    def faster(self, trial: Trial, of: str = "cpu") -> Ratio:
+        """The times by which a run takes less processor time, or `wall` time, than unchanged."""
+        return ratio([getattr(r, of) for r in self.base.runs], [getattr(r, of) for r in trial.runs])
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command; `stdin` names a file that each run reads, `seconds` is what one may take."""
+
+    command: list[str]
+    stdin: str | None = None
+    seconds: float = 120
+
+    def run(self, candidate: Candidate, looking: dict[str, Resident]) -> Run:
+        """One run; the first one with a candidate is looked at, which slows it down."""
+        first = candidate.name not in looking
+
+        @contextmanager
+        def around(pid: int) -> Iterator[None]:
+            look = Looking(pid)
+            with _ended(pid, self.seconds) as over, look if first else nullcontext():
+                yield
+            if over.is_set():
+                raise PagelabError(
+                    f"{self.command[0]} had not ended after {self.seconds:.0f} s: give it more "
+                    "with --time, or less to do; what serves until it is stopped is not advised"
+                )
+            if first:
+                looking[candidate.name] = look.found
+
+        with ExitStack() as files:
+            stdin = subprocess.DEVNULL
+            if self.stdin is not None:
+                stdin = files.enter_context(Path(self.stdin).open("rb")).fileno()
+            return native.run(
+                self.command,
+                candidate.environment,
+                huge=not candidate.no_huge_pages,
+                stdin=stdin,
+                started=around,
+            )
+
+
+@contextmanager
+def _ended(pid: int, seconds: float) -> Iterator[Event]:
+    """Kills a process, with what it has started, if it runs for longer; the event says so."""
+    over = Event()
+
+    def kill() -> None:
+        over.set()
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+    timer = Timer(seconds, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over
+    finally:
+        timer.cancel()
+
+
+def run(
+    program: Program,
+    candidates: list[Candidate],
+    budget: float,
+    say: Callable[[str], None],
+) -> Trials:
+    """Runs rounds of all settings for `budget` seconds, or until all ratios are narrow.
+
+    Interrupted, what was run counts. Raises PagelabError when the program cannot be run, does not
+    end, or ends otherwise than with 0.
+    """
+    unchanged = Candidate(UNCHANGED, "as it is")
+    again = Candidate(AGAIN, "as it is")
+    trials = {one.name: Trial(one) for one in (unchanged, again, *candidates)}
+    looking: dict[str, Resident] = {}
+    begin = time.monotonic()
+
+    def one(trial: Trial) -> Run:
+        warm_up = trial.candidate.name not in looking
+        found = program.run(trial.candidate, looking)
+        if not warm_up:
+            trial.runs.append(found)
+        return found
+
+    def settled(_: Mapping[str, list[Run]]) -> bool:
+        found = _gathered(trials, looking)
+        return all(found.faster(trial).narrow for trial in (found.again, *found.others))
+
+    def tell(line: str) -> None:
+        left = max(0.0, budget - (time.monotonic() - begin))
+        say(f"{line}, at most {left:.0f} s left")
+
+    interrupted = False
+    settings = {name: partial(one, trial) for name, trial in trials.items()}
+    try:
+        native.interleave(settings, settled, budget, tell, patience=1)
+    except KeyboardInterrupt:
+        interrupted = True
+    if not trials[UNCHANGED].runs:
+        raise InterruptedRunError("interrupted before all settings had run once")
+    return _gathered(trials, looking, interrupted=interrupted)
+
+
+def _gathered(
+    trials: Mapping[str, Trial], looking: Mapping[str, Resident], *, interrupted: bool = False
+) -> Trials:
+    """All trials, cut to whole rounds."""
+    whole = min(len(trial.runs) for trial in trials.values())
+    found = [
+        Trial(trial.candidate, trial.runs[:whole], looking.get(name, Resident()))
+        for name, trial in trials.items()
+    ]
+    return Trials(found[0], found[1], found[2:], interrupted)

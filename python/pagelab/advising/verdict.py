@@ -1,0 +1,144 @@
+"""Verdicts on settings, from the rounds that were run, and the sentences that say them."""
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import Literal
+
+from pagelab import units
+from pagelab.advising.trials import Ratio, Trial, Trials
+
+# Less than this is called no difference: a change of code layout moves real programs more.
+NOTICEABLE = 0.01
+# An interval no further than this from 1 says that there is little to be had.
+SETTLED = 0.02
+# A setting has had an effect on memory with so much more or less of it in huge pages, or with so
+# many more or fewer faults.
+_HUGE_PAGE = 2 << 20
+_FAULTS = 0.05
+
+Effect = Literal["faster", "slower", "no difference", "no effect", "cannot be told"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The effect of a setting; `rounds` is how many would tell, where it cannot be told."""
+
+    trial: Trial
+    effect: Effect
+    cpu: Ratio
+    wall: Ratio
+    rounds: int | None = None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Verdicts on all settings, and the best of those that are faster."""
+
+    trials: Trials
+    verdicts: list[Verdict]
+    noise: Ratio
+
+    @property
+    def quiet(self) -> bool:
+        """The unchanged program is as fast as itself, as far as can be told."""
+        return self.noise.low <= 1 + NOTICEABLE and self.noise.high >= 1 - NOTICEABLE
+
+    @property
+    def best(self) -> Verdict | None:
+        """The fastest of the settings that are faster than none."""
+        faster = [one for one in self.verdicts if one.effect == "faster"]
+        return max(faster, key=lambda one: one.cpu.median, default=None)
+
+
+def decide(trials: Trials) -> Advice:
+    """Verdicts on what was run."""
+    noise = trials.faster(trials.again)
+    advice = Advice(trials, [], noise)
+    for trial in trials.others:
+        cpu, wall = trials.faster(trial), trials.faster(trial, "wall")
+        effect = _effect(trials, trial, cpu, quiet=advice.quiet)
+        rounds = _enough(trials, cpu) if effect == "cannot be told" else None
+        advice.verdicts.append(Verdict(trial, effect, cpu, wall, rounds))
+    return advice
+
+
+def _effect(trials: Trials, trial: Trial, cpu: Ratio, *, quiet: bool) -> Effect:
+    if not engaged(trials.base, trial):
+        return "no effect"
+    if not quiet:
+        return "cannot be told"
+    if cpu.low > 1 + NOTICEABLE:
+        return "faster"
+    if cpu.high < 1 - NOTICEABLE:
+        return "slower"
+    settled = cpu.low > 1 - SETTLED and cpu.high < 1 + SETTLED
+    return "no difference" if settled else "cannot be told"
+
+
+def engaged(base: Trial, trial: Trial) -> bool:
+    """Has the setting changed the program's memory: its huge pages, or its faults?"""
+    huge = abs(trial.resident.huge - base.resident.huge)
+    faults = abs(trial.faults - base.faults)
+    return huge >= _HUGE_PAGE or faults > _FAULTS * max(base.faults, trial.faults)
+
+
+def _enough(trials: Trials, cpu: Ratio) -> int | None:
+    """Rounds with which the interval would leave out 1: it narrows with their square root."""
+    change = abs(cpu.median - 1) - NOTICEABLE
+    wide = max(cpu.median - cpu.low, cpu.high - cpu.median)
+    if change <= 0 or not math.isfinite(wide):
+        return None
+    return math.ceil(trials.rounds * (wide / change) ** 2)
+
+
+def headline(advice: Advice) -> str:
+    """The answer in a sentence or two."""
+    best = advice.best
+    if not advice.quiet:
+        low, high = advice.noise.low, advice.noise.high
+        return (
+            "No verdict: the program unchanged took "
+            f"{_times(low)} to {_times(high)} times as long as itself. Try on a quieter machine."
+        )
+    if best is not None:
+        more = best.trial.resident.peak - advice.trials.base.resident.peak
+        word = "more" if more >= 0 else "less"
+        return (
+            f"Yes: it takes {_times(best.cpu.median)} times less processor time "
+            f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {advice.trials.rounds} rounds) "
+            f"and {units.size(abs(more))} {word} memory where {best.trial.candidate.words}."
+        )
+    if any(one.effect == "cannot be told" for one in advice.verdicts):
+        return "No verdict: what was tried is too near to the unchanged program to tell it apart."
+    if not advice.verdicts:
+        return "No: this machine has no setting to try."
+    if all(one.effect == "no effect" for one in advice.verdicts):
+        return "No: nothing that was tried changed the program's memory."
+    return "No: nothing that was tried makes it faster."
+
+
+def to_type(verdict: Verdict, command: list[str], file: str) -> str:
+    """One command line that runs the program with the setting; `file` has the advice."""
+    candidate = verdict.trial.candidate
+    if candidate.no_huge_pages:
+        return f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"
+    variables = (f"{name}={shlex.quote(value)}" for name, value in candidate.environment.items())
+    return f"{' '.join(variables)} {shlex.join(command)}"
+
+
+def quoted(advice: Advice, program: str, processor: str) -> str:
+    """A line for others, of the fastest that could be told; empty where nothing could."""
+    told = [one for one in advice.verdicts if one.effect in ("faster", "slower", "no difference")]
+    shown = max(told, key=lambda one: one.cpu.median, default=None)
+    if shown is None:
+        return ""
+    half = (shown.cpu.high - shown.cpu.low) / 2
+    return (
+        f"{shown.trial.candidate.name} ran {_times(shown.cpu.median)} ± {half:.2f} times faster "
+        f"than unchanged ({program}, {processor}, native, {advice.trials.rounds} rounds)"
+    )
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "any"

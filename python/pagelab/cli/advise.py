@@ -1,0 +1,175 @@
+"""`pagelab advise` and `pagelab run`: which setting helps a program, and running it with that."""
+
+import json
+import os
+import platform
+import shlex
+import stat
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pagelab import advice, jobs, progress, recording, store
+from pagelab.advising import candidates, show, trials, verdict
+from pagelab.advising.trials import Program
+from pagelab.advising.verdict import Advice
+from pagelab.cli import options
+from pagelab.environment import given
+from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
+from pagelab.measuring import here, probe
+
+_FILE = "advice.json"
+
+
+@runs_a_program
+def advise(
+    program: Annotated[
+        list[str], typer.Argument(metavar="-- PROGRAM ARGS", help="The program, as it is run.")
+    ],
+    seconds: Annotated[
+        float, typer.Option("--time", min=1, help="Seconds that runs may take in all.")
+    ] = 120,
+    out: options.Out = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the answer for an issue or a README.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Say which setting of this machine makes a program faster, by running it with each.
+
+    Runs PROGRAM natively, unchanged and with every setting that needs no root, in turns, until the
+    difference is known or --time is over. A setting helps if it changed the program's memory and
+    the interval of its gain leaves out 1. The program's output is thrown away, its input must be
+    a file, and it must end by itself with status 0.
+
+    Ctrl-C ends with the answer so far.
+    """
+    store.check(out)
+    recording.find(program[0])
+    stdin = _stdin()
+    found, missing = candidates.of(program)
+    name = Path(program[0]).name
+    console = Console(stderr=as_json or markdown)
+    notes = Console(stderr=True)
+    with jobs.ended_as_by_interrupt(), progress.display(notes, quiet=quiet) as meters:
+        meter = meters.meter(name, "running")
+        decided = verdict.decide(
+            trials.run(
+                Program(program, stdin, seconds),
+                found,
+                seconds,
+                lambda line: meter.update(0, None, line),
+            )
+        )
+        meter.finish()
+    directory = store.directory(out, f"advise-{name}")
+    file = directory / _FILE
+    host = {
+        "cpu": here.cpu(),
+        "kernel": platform.release(),
+        "transparent_hugepage": advice.huge_pages() or "none",
+    }
+    result = show.as_json(decided, program, missing, host)
+    with store.nothing_left_of(directory):
+        _write(file, json.dumps(result, indent=1))
+    if as_json:
+        typer.echo(json.dumps(result, indent=1))
+    elif markdown:
+        typer.echo(show.markdown(decided, program, str(file)))
+    else:
+        _print(decided, program, missing, host["cpu"], file, console)
+    if decided.trials.interrupted:
+        raise typer.Exit(InterruptedRunError.exit_code)
+
+
+def _print(
+    decided: Advice,
+    program: list[str],
+    missing: list[candidates.Unavailable],
+    cpu: str,
+    file: Path,
+    console: Console,
+) -> None:
+    console.print(verdict.headline(decided), style="bold", highlight=False)
+    if decided.best is not None:
+        typer.echo(f"\n  {verdict.to_type(decided.best, program, str(file))}\n")
+    console.print(show.table(decided))
+    for one in decided.verdicts:
+        if one.rounds is not None:
+            console.print(
+                f"{one.trial.candidate.name}: {one.rounds} rounds might tell, "
+                f"{decided.trials.rounds} were run: give more --time.",
+                highlight=False,
+            )
+    for lack in missing:
+        console.print(f"Not tried: {lack.name}: {lack.why}.", style="dim", highlight=False)
+    line = verdict.quoted(decided, Path(program[0]).name, cpu)
+    if line:
+        console.print(line, style="dim", highlight=False)
+    typer.echo(str(file))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PagelabError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _stdin() -> str | None:
+    """The file that the program is to read, each time from its beginning."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:
+        return None
+    if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+        raise UsageError(
+            "the program is run many times, and a pipe can be read once: give its input as a file, "
+            "pagelab advise -- PROGRAM < FILE"
+        )
+    return "/proc/self/fd/0" if stat.S_ISREG(kind) else None
+
+
+@runs_a_program
+def run(
+    program: Annotated[
+        list[str], typer.Argument(metavar="-- PROGRAM ARGS", help="The program to become.")
+    ],
+    file: Annotated[
+        Path, typer.Option("--advice", metavar="FILE", help="What `pagelab advise` has written.")
+    ],
+) -> None:
+    """Become a program with the setting that an advice has found to help."""
+    setting = _setting(file)
+    recording.find(program[0])
+    become = list(program)
+    if setting.no_huge_pages:
+        become = [str(probe.find()), "exec", "--no-huge-pages", "--", *program]
+    try:
+        os.execvpe(become[0], become, {**given(), **setting.environment})
+    except OSError as error:
+        raise PagelabError(f"cannot run {shlex.join(program)}: {error.strerror}") from error
+
+
+def _setting(file: Path) -> candidates.Candidate:
+    """The setting of an advice's file; raises UsageError for a file that is no advice."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        advice_ = json.loads(text)
+        found = advice_["setting"] if advice_["schema"] == show.SCHEMA else None
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} is no advice of `pagelab advise`") from error
+    if found is None:
+        raise UsageError(f"{file} has no setting that helps")
+    try:
+        environment = {str(name): str(value) for name, value in found["environment"].items()}
+        return candidates.Candidate(
+            str(found["name"]), "", environment, found["no_huge_pages"] is True
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} is no advice of `pagelab advise`") from error

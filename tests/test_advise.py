@@ -1,0 +1,220 @@
+"""Settings are advised that help, by runs that show it, and no others."""
+
+import json
+import math
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pagelab.advising import candidates, verdict
+from pagelab.advising.candidates import Candidate
+from pagelab.advising.resident import Looking, Resident
+from pagelab.advising.trials import Trial, Trials, ratio
+from pagelab.measuring.native import Run
+from processes import PATIENCE, alive
+
+PAGELAB = [sys.executable, "-m", "pagelab"]
+HUGE = 64 << 20
+# Touches 64 MiB of malloc's and ends; or with what it is told.
+TOUCHES = "import sys; a = bytearray(int(sys.argv[1]) << 20); sys.exit(int(sys.argv[2]))"
+NAMES = ("malloc: huge pages", "the same, large steps")
+
+
+def _run(*words: str, stdin: int | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PAGELAB, *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def test_the_interval_holds_the_median_whatever_the_distribution() -> None:
+    source = random.Random(7)
+    draws = {
+        "even": (source.random, 0.5),
+        "skewed": (lambda: source.lognormvariate(0, 1), 1.0),
+        "two humps": (lambda: source.choice([1, 1, 1.1, 5]) * source.uniform(0.99, 1.01), None),
+    }
+    for name, (draw, median) in draws.items():
+        truth = median or statistics.median(draw() for _ in range(100_000))
+        for rounds in (8, 15, 40):
+            held = 0
+            for _ in range(1000):
+                found = ratio([draw() for _ in range(rounds)], [1.0] * rounds)
+                held += found.low <= truth <= found.high
+            assert held >= 980, (name, rounds)
+
+
+def test_of_few_rounds_nothing_is_known() -> None:
+    found = ratio([2.0] * 7, [1.0] * 7)
+    assert (found.median, found.low, found.high) == (2.0, 0.0, math.inf)
+    assert not found.narrow
+
+
+def _trials(source: random.Random, gain: float, noise: float, rounds: int = 20) -> Trials:
+    """Made-up rounds: each is slow or fast as a whole, and a setting `gain` times faster."""
+
+    def rows(speed: float, huge: int, faults: int) -> tuple[list[Run], Resident]:
+        times = [pace * source.lognormvariate(0, noise) / speed for pace in paces]
+        runs = [Run(took, 0.0, took, faults) for took in times]
+        return runs, Resident(2 * HUGE, huge)
+
+    paces = [source.uniform(1, 2) for _ in range(rounds)]
+    made = [rows(1, 0, 10_000), rows(1, 0, 10_000), rows(gain, HUGE, 900)]
+    names = ["unchanged", "again", "huge"]
+    base, again, other = (
+        Trial(Candidate(name, name), *of) for name, of in zip(names, made, strict=True)
+    )
+    return Trials(base, again, [other])
+
+
+def test_what_changes_nothing_is_not_advised() -> None:
+    source = random.Random(3)
+    false = 0
+    for _ in range(1000):
+        advice = verdict.decide(_trials(source, 1.0, source.choice([0.002, 0.02, 0.2])))
+        false += advice.verdicts[0].effect in ("faster", "slower")
+    assert false <= 10
+
+
+@pytest.mark.parametrize(("gain", "effect"), [(1.1, "faster"), (0.9, "slower")])
+def test_what_changes_much_is_told(gain: float, effect: str) -> None:
+    source = random.Random(5)
+    found = [verdict.decide(_trials(source, gain, 0.02)) for _ in range(100)]
+    assert sum(advice.verdicts[0].effect == effect for advice in found) >= 95
+    for advice in found:
+        told = advice.verdicts[0].effect == "faster"
+        assert verdict.headline(advice).startswith("Yes") == told
+        assert (verdict.quoted(advice, "it", "here") == "") == (
+            advice.verdicts[0].effect == "cannot be told"
+        )
+
+
+def test_a_setting_without_an_effect_on_memory_is_not_advised() -> None:
+    made = _trials(random.Random(9), 2.0, 0.01)
+    idle = Trial(made.others[0].candidate, made.others[0].runs, made.base.resident)
+    for run in idle.runs:
+        object.__setattr__(run, "faults", 10_100)
+    advice = verdict.decide(Trials(made.base, made.again, [idle]))
+    assert advice.verdicts[0].effect == "no effect"
+    assert verdict.headline(advice) == "No: nothing that was tried changed the program's memory."
+
+
+def test_a_machine_that_differs_from_itself_gives_no_verdict() -> None:
+    made = _trials(random.Random(11), 2.0, 0.01)
+    slow = Trial(made.again.candidate, made.others[0].runs, made.again.resident)
+    advice = verdict.decide(Trials(made.base, slow, made.others))
+    assert advice.best is None
+    assert verdict.headline(advice).startswith("No verdict: the program unchanged took")
+
+
+def test_memory_of_descendants_is_seen() -> None:
+    child = (
+        f"import subprocess, sys; subprocess.run([sys.executable, '-c', {TOUCHES!r}, '64', '0'])"
+    )
+    with subprocess.Popen([sys.executable, "-c", child]) as process, Looking(process.pid) as look:
+        process.wait()
+    assert look.found.peak > HUGE
+
+
+def test_a_program_is_run_with_what_was_found(tmp_path: Path) -> None:
+    done = _run(
+        *("advise", "-q", "--json", "--time", "10", "--out", str(tmp_path), "--"),
+        *(sys.executable, "-c", TOUCHES, "64", "0"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == json.loads((tmp_path / "advice.json").read_text())
+    assert found["unchanged"]["peak_bytes"] > HUGE
+    assert len(found["unchanged"]["runs"]) == found["rounds"] > 0
+    tried = {one["name"]: one for one in found["tried"]}
+    if set(NAMES) <= set(tried):
+        # The kernel gives them to who asks.
+        for name in NAMES:
+            assert tried[name]["huge_page_bytes"] >= HUGE // 2
+        assert found["unchanged"]["huge_page_bytes"] < HUGE // 2
+    setting = {"name": "given", "environment": {"GIVEN": "a b"}, "no_huge_pages": False}
+    (tmp_path / "other.json").write_text(json.dumps(found | {"setting": setting}))
+    # What is given to a program that it becomes, and its status.
+    shell = ("sh", "-c", "echo $GIVEN; exit 7")
+    became = _run("run", "--advice", str(tmp_path / "other.json"), "--", *shell)
+    assert (became.stdout, became.returncode) == ("a b\n", 7)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": "pagelab.advice/1"}', '{"setting": 3}'])
+def test_what_is_no_advice_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "advice.json"
+    file.write_text(text)
+    done = _run("run", "--advice", str(file), "--", "true")
+    assert done.returncode == 2
+    assert "is no advice" in done.stderr
+
+
+def test_programs_that_cannot_be_advised_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failing = _run("advise", "-q", "--", "sh", "-c", "exit 3")
+    assert failing.returncode == 125
+    assert "sh ended with status 3" in failing.stderr
+    hanging = _run("advise", "-q", "--time", "2", "--", "sh", "-c", "sleep 1000; true")
+    assert hanging.returncode == 125
+    assert "had not ended after 2 s" in hanging.stderr
+    read, write = os.pipe()
+    piped = _run("advise", "-q", "--", "cat", stdin=read)
+    os.close(read)
+    os.close(write)
+    assert piped.returncode == 2
+    assert "< FILE" in piped.stderr
+    assert _run("advise", "-q", "--", "/nothing/here").returncode == 127
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_input_is_read_from_its_beginning_each_time(tmp_path: Path) -> None:
+    (tmp_path / "input").write_text("wanted\n")
+    with (tmp_path / "input").open() as source:
+        done = _run(
+            *("advise", "-q", "--json", "--time", "1", "--out", str(tmp_path / "out"), "--"),
+            *("grep", "wanted"),
+            stdin=source.fileno(),
+        )
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_is_left_when_it_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    command = [*PAGELAB, "advise", "-q", "--", "sh", "-c", f"echo $$ > {file}; exec sleep 1000"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as process:
+        _wait(lambda: file.exists() and file.read_text().strip() != "")
+        process.send_signal(signal.SIGKILL)
+    _wait(lambda: not alive(int(file.read_text())))
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_tunables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1:glibc.malloc.top_pad=1")
+    monkeypatch.setattr("pagelab.advice.huge_pages", lambda: "always")
+    monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", "2.36"))
+    found, _ = candidates.of(["true"])
+    wanted = next(one for one in found if "GLIBC_TUNABLES" in one.environment)
+    assert wanted.environment["GLIBC_TUNABLES"].split(":") == [
+        "glibc.malloc.arena_max=1",
+        f"glibc.malloc.top_pad={64 << 20}",
+    ]
