@@ -16,10 +16,13 @@ const MOST_FILES: usize = 200;
 pub(crate) struct WithLines<'a> {
     #[serde(flatten)]
     run: &'a RunResult,
+    /// Lines of source with what missed there, the most expensive first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lines: Vec<Line>,
+    /// Kinds of memory, and files, with what missed there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     mappings: Vec<MappingRow>,
+    /// Files that have changed since the recording: their code has no names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed_files: Vec<String>,
 }
@@ -38,6 +41,7 @@ enum Row {
 
 #[derive(Serialize, JsonSchema)]
 struct Line {
+    /// Number of the program, from 0.
     program: usize,
     #[serde(flatten)]
     origin: Origin,
@@ -50,7 +54,9 @@ struct Line {
 
 #[derive(Serialize, JsonSchema)]
 struct MappingRow {
+    /// Number of the program, from 0.
     program: usize,
+    /// Kind of memory.
     kind: &'static str,
     /// The file that it is.
     name: Option<String>,
@@ -60,12 +66,19 @@ struct MappingRow {
 
 #[derive(Serialize, JsonSchema)]
 struct Counts {
+    /// Accesses.
     accesses: u64,
+    /// First-level TLB misses.
     l1_tlb_misses: u64,
+    /// Second-level TLB misses.
     l2_tlb_misses: u64,
+    /// Page walks.
     walks: u64,
+    /// Cycles of these walks.
     walk_cycles: u64,
+    /// Page faults.
     faults: u64,
+    /// Cycles of these faults.
     fault_cycles: u64,
 }
 

@@ -108,10 +108,15 @@ fn upper_bound(bucket: usize) -> u64 {
 /// The result's form of a histogram.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Distribution {
+    /// Mean.
     mean: f64,
+    /// Median.
     p50: u64,
+    /// 90th percentile.
     p90: u64,
+    /// 99th percentile.
     p99: u64,
+    /// Largest value.
     max: u64,
     /// (largest value, count) of the buckets that hold anything.
     histogram: Vec<(u64, u64)>,
