@@ -21,6 +21,20 @@
 #define METADATA_BITS   6
 #define METADATA_MASK   0x3f
 #define NO_STRIDE       3
+/* Metadata of no table, and of one whose place an exception has */
+#define NONE            0x3f
+#define ELSEWHERE       3
+#define COUNT_MASK      0xfff
+#define RANGE_BYTES     16
+#define SLOT_BYTES      16
+#define SLOTS_A_LINE    4
+#define SLOT_LINES      64
+#define SLOT_VALID      1
+#define FRAMES_AT       8
+#define TABLES_AT       16
+#define RANGES_AT       40
+#define EXCEPTIONS_AT   48
+#define SPACE_WORDS     7
 #define GROUP_SHIFT     6
 #define METADATA_A_WORD 10
 #define LINE_BYTES      64
@@ -59,7 +73,7 @@ typedef struct Counts {
     uint64_t retries_present, mistranslated;
     uint64_t leaves[SIZES];
     uint64_t cache_hits[SIZES], cache_misses[SIZES];
-    uint64_t metadata_reads;
+    uint64_t metadata_reads, exceptions;
     uint64_t clock;
     CacheEntry cache[SIZES][MAX_ENTRIES];
     /* The page that was walked last */
@@ -94,6 +108,7 @@ static void print_counts(void)
         sum.absent += c->absent;
         sum.other_pages += c->other_pages;
         sum.metadata_reads += c->metadata_reads;
+        sum.exceptions += c->exceptions;
         for (size = 0; size < SIZES; size++) {
             sum.leaves[size] += c->leaves[size];
             sum.cache_hits[size] += c->cache_hits[size];
@@ -103,9 +118,11 @@ static void print_counts(void)
     fprintf(out, "{\"mode\": \"%s\", \"walks\": %" PRIu64 ", \"checks\": %" PRIu64
             ", \"other_pages\": %" PRIu64 ", \"retries\": %" PRIu64
             ", \"retries_present\": %" PRIu64 ", \"mistranslated\": %" PRIu64
-            ", \"absent\": %" PRIu64 ", \"metadata_reads\": %" PRIu64,
+            ", \"absent\": %" PRIu64 ", \"metadata_reads\": %" PRIu64
+            ", \"exceptions\": %" PRIu64,
             mode_name, sum.walks, sum.checks, sum.other_pages, sum.retries,
-            sum.retries_present, sum.mistranslated, sum.absent, sum.metadata_reads);
+            sum.retries_present, sum.mistranslated, sum.absent, sum.metadata_reads,
+            sum.exceptions);
     for (size = 0; size < SIZES; size++) {
         static const char *const names[SIZES] = { "4k", "2m", "1g" };
 
@@ -247,18 +264,23 @@ static bool cached(Counts *c, int size, uint64_t space, uint64_t group)
     return false;
 }
 
+static uint64_t seed_of(uint64_t key, int size)
+{
+    return key ^ (uint64_t)(9 * size) << 32;
+}
+
 /*
- * The metadata of a tag, NO_STRIDE if there is none. They are read from memory
+ * The metadata of a tag, NONE if there is none. They are read from memory
  * even if the cache has them: what is in the cache is counted only, as if it
  * were kept coherent at no cost.
  */
 static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
-                         uint64_t id, uint64_t table, uint64_t tag)
+                         uint64_t key, uint64_t table, uint64_t tag)
 {
     uint64_t group = tag >> GROUP_SHIFT;
-    uint64_t lines = 1ull << (table & 0xfff);
+    uint64_t lines = 1ull << (table & COUNT_MASK);
     hwaddr base = table & ADDRESS;
-    uint64_t slot = city(group, id | (uint64_t)(9 * size) << 32) & 0xffffffff;
+    uint64_t slot = city(group, seed_of(key, size)) & 0xffffffff;
     bool hit = cached(c, size, space, group);
     uint64_t probe, head;
 
@@ -276,7 +298,7 @@ static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
             /* As if a line was read as one: another group may have got it since. */
             smp_rmb();
             if ((load(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
-                return NO_STRIDE;
+                return NONE;
             }
             walks_read(line, word);
             return word >> (index % METADATA_A_WORD * METADATA_BITS) & METADATA_MASK;
@@ -286,18 +308,100 @@ static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
             break;
         }
     }
-    return NO_STRIDE;
+    return NONE;
 }
 
-/* Equation 1, and the entry's place in the table */
-static hwaddr entry_of(uint64_t id, uint64_t frames, int size, uint64_t addr,
-                       unsigned found)
+/* The number of the page that a frame is: frames are numbered without the holes. */
+static uint64_t page_of(CPUState *cs, uint64_t ranges, uint64_t frame)
 {
-    uint64_t hash = city(addr >> (21 + 9 * size), id | (uint64_t)(9 * size) << 32);
-    uint64_t away = (uint64_t)(found >> 2) << (9 * (found & 3));
-    uint64_t frame = (hash % frames + away) % frames;
+    hwaddr range = ranges & ADDRESS;
+    hwaddr end = range + (ranges & COUNT_MASK) * RANGE_BYTES;
 
-    return frame << 12 | (addr >> (12 + 9 * size) & 0x1ff) << 3;
+    for (; range < end; range += RANGE_BYTES) {
+        uint64_t frames = load(cs, range + 8);
+
+        if (frame < frames) {
+            return load(cs, range) + frame;
+        }
+        frame -= frames;
+    }
+    return 0;
+}
+
+/* The number of the page of an exceptional table. A search ends with a line that has a hole. */
+static uint64_t exception(CPUState *cs, Counts *c, uint64_t space, int size,
+                          uint64_t tag, uint64_t hash)
+{
+    uint64_t folder = load(cs, space + EXCEPTIONS_AT);
+    uint64_t wanted = tag << 4 | size << 2 | SLOT_VALID;
+    hwaddr entry = (folder & ADDRESS) +
+                   (hash >> 32 & ((1ull << (folder & COUNT_MASK)) - 1)) * 8;
+    hwaddr slots;
+    int probe, i;
+
+    if (!folder) {
+        return 0;
+    }
+    slots = load(cs, entry);
+    walks_read(entry, slots);
+    c->exceptions++;
+    for (probe = 0; probe < SLOT_LINES; probe++) {
+        hwaddr line = slots + (((hash >> 48) + probe) & (SLOT_LINES - 1)) * LINE_BYTES;
+        bool last = false;
+
+        for (i = 0; i < SLOTS_A_LINE; i++) {
+            uint64_t key = load(cs, line + i * SLOT_BYTES), page;
+
+            last |= !key;
+            if (key != wanted) {
+                continue;
+            }
+            smp_rmb();
+            page = load(cs, line + i * SLOT_BYTES + 8);
+            /* As if a line was read as one */
+            smp_rmb();
+            walks_read(line, page);
+            return load(cs, line + i * SLOT_BYTES) == wanted ? page : 0;
+        }
+        walks_read(line, 0);
+        if (last) {
+            break;
+        }
+    }
+    return 0;
+}
+
+/* Equation 1, or the exception to it, and the entry's place in the table; 0 if there is none. */
+static hwaddr entry_of(CPUState *cs, Counts *c, uint64_t space, uint64_t key, int size,
+                       uint64_t addr, unsigned found)
+{
+    uint64_t tag = addr >> (21 + 9 * size);
+    uint64_t hash = city(tag, seed_of(key, size));
+    uint64_t frames = load(cs, space + FRAMES_AT);
+    uint64_t away = (uint64_t)(found >> 2) << (9 * (found & 3));
+    uint64_t page;
+
+    if (found == ELSEWHERE) {
+        page = exception(cs, c, space, size, tag, hash);
+    } else {
+        page = page_of(cs, load(cs, space + RANGES_AT), (hash % frames + away) % frames);
+    }
+    return page ? page << 12 | (addr >> (12 + 9 * size) & 0x1ff) << 3 : 0;
+}
+
+/* For a list of walks: what the registers have. */
+static void tell_registers(CPUState *cs, uint64_t space)
+{
+    uint64_t ranges = load(cs, space + RANGES_AT);
+    unsigned i;
+
+    walks_read(space, load(cs, space));
+    walks_read(ranges & COUNT_MASK, load(cs, space + FRAMES_AT));
+    for (i = 0; i < (ranges & COUNT_MASK); i++) {
+        hwaddr range = (ranges & ADDRESS) + i * RANGE_BYTES;
+
+        walks_read(load(cs, range), load(cs, range + 8));
+    }
 }
 
 static void count_page(Counts *c, uint64_t space, uint64_t addr)
@@ -311,34 +415,35 @@ static void count_page(Counts *c, uint64_t space, uint64_t addr)
 
 static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
 {
-    uint64_t id, frames, table;
+    uint64_t key, table;
     DptLeaf leaf = {};
-    unsigned found, valid = 0;
+    unsigned found, valid = NONE;
     int size;
 
     if (!space) {
         return leaf;
     }
-    id = load(cs, space);
-    frames = load(cs, space + 8);
-    walks_read(space, id);
-    walks_read(space + 8, frames);
+    key = load(cs, space);
+    tell_registers(cs, space);
     /* Of valid metadata those of the smallest page count. */
     for (size = 0; size < SIZES; size++) {
-        table = load(cs, space + 16 + 8 * size);
+        table = load(cs, space + TABLES_AT + 8 * size);
         if (!table) {
             continue;
         }
-        found = metadata(cs, c, size, space, id, table, addr >> (21 + 9 * size));
-        if ((found & 3) != NO_STRIDE && !leaf.level) {
+        found = metadata(cs, c, size, space, key, table, addr >> (21 + 9 * size));
+        if (((found & 3) != NO_STRIDE || found == ELSEWHERE) && !leaf.level) {
             leaf.level = size + 1;
-            leaf.entry = entry_of(id, frames, size, addr, found);
             valid = found;
         }
     }
     if (leaf.level) {
-        walks_read(leaf.level, valid);
+        leaf.entry = entry_of(cs, c, space, key, leaf.level - 1, addr, valid);
     }
+    if (!leaf.entry) {
+        return (DptLeaf) {};
+    }
+    walks_read(leaf.level, valid);
     return leaf;
 }
 
@@ -475,7 +580,7 @@ static G_NORETURN void differ(CPUX86State *env, uint64_t addr, DptLeaf tree,
     for (level = 5; level; level--) {
         fprintf(stderr, "dpt: radix level %d: 0x%016" PRIx64 "\n", level, path[level]);
     }
-    for (level = 0; level < 5 && space; level++) {
+    for (level = 0; level < SPACE_WORDS && space; level++) {
         fprintf(stderr, "dpt: space word %d: 0x%016" PRIx64 "\n", level,
                 load(cs, space + 8 * level));
     }

@@ -13,7 +13,7 @@
 /* Registers: see linux/dpt_arith.h in the guest's kernel. */
 #define MSR_DPT_SPACE   0x44505400
 #define MSR_DPT_LAYOUT  0x44505401
-#define DPT_LAYOUT      1
+#define DPT_LAYOUT      2
 #define DPT_SPACE_ON    1ull
 
 typedef enum DptMode {

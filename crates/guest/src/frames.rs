@@ -10,6 +10,8 @@ pub(crate) struct GuestFrames {
     /// For a distributed page table: the one free frame, of all those that the hash may name.
     pub(crate) free: Option<Pfn>,
     pub(crate) count: u32,
+    /// For a walk that led to an exception: where the tables are that say so, which is not compared.
+    pub(crate) exceptional: Option<Pfn>,
 }
 
 impl Frames for GuestFrames {
@@ -32,11 +34,11 @@ impl Frames for GuestFrames {
 
     /// The next table of the tree; somewhere where metadata are asked for, whose place is not
     /// compared.
-    fn allocate_table(&mut self, _: u32) -> Option<Pfn> {
-        if self.free.is_some() {
+    fn allocate_table(&mut self, order: u32) -> Option<Pfn> {
+        if self.free.is_some() || order > 0 {
             return Some(Pfn(self.count));
         }
-        self.path.pop()
+        self.path.pop().or(self.exceptional)
     }
 
     fn claim_table(&mut self, pfn: Pfn) -> bool {

@@ -8,11 +8,11 @@
 use crate::frames::GuestFrames;
 use crate::spaces::{Change, Spaces};
 use crate::stream::{ROOT, size};
-use crate::{EntryRead, GuestError, GuestWalk, Hashed, LEVEL_BITS};
-use pagelab_addr::{Asid, PAGE_SHIFT, PageDirectory, PageSize, Pfn, Vpn};
+use crate::{GuestError, GuestWalk, LEVEL_BITS};
+use pagelab_addr::{Asid, PAGE_BYTES, PAGE_SHIFT, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_translation::{
-    ConfigError, DmcConfig, Dpt, DptConfig, MAX_FRAMES, MapError, Page, PageTable, PwcConfig,
-    Radix, RadixConfig, Translation, Walk, WalkCacheConfig, Work,
+    ConfigError, DmcConfig, DmtConfig, Dpt, DptConfig, MAX_FRAMES, MapError, Page, PageTable,
+    PwcConfig, Radix, RadixConfig, Translation, Walk, WalkCacheConfig, Work,
 };
 use std::collections::BTreeMap;
 
@@ -55,16 +55,18 @@ pub fn judge(
     let mut hashed: Option<Beside<Dpt>> = None;
     for walk in walks {
         let (process, walk) = walk?;
-        if let Some(Hashed { id, frames, .. }) = walk.hashed {
+        if let Some(registers) = &walk.hashed {
             let beside = match &mut hashed {
                 Some(beside) => beside,
                 None => hashed.insert(Beside::new(dpt().map_err(too_much)?)),
             };
-            beside.frames.count = u32::try_from(frames).map_err(too_much)?;
-            if frames == 0 {
+            beside.frames.count = u32::try_from(registers.frames()).map_err(too_much)?;
+            if beside.frames.count == 0 {
                 return Err(too_much("no frame for a table"));
             }
-            let space = u32::try_from(id).map_err(too_much)?;
+            let space = beside.spaces.number_of(registers.key);
+            let asid = Asid(u16::try_from(space).map_err(too_much)?);
+            beside.table.set_key(asid, registers.key);
             judged.add(beside, process, space, &walk)?;
             continue;
         }
@@ -103,7 +105,7 @@ impl Judged {
         beside.learn(space, walk)?;
         let mapped = beside.map(page, walk, paddr, size)?;
         let ours = beside.walk(page);
-        let theirs: Vec<u64> = walk.entries().iter().map(|read| read.entry).collect();
+        let theirs = beside.entries(walk);
         self.reads += theirs.len() as u64;
         if walk.hashed.is_some() {
             let metadata = walk.reads.len() - theirs.len();
@@ -116,7 +118,7 @@ impl Judged {
         let table = theirs.first().map_or(0, |entry| entry & ROOT);
         let why = match (mapped, named_by_metadata(walk, size)?) {
             (Err(error), _) => format!(": {error}"),
-            (_, Some(frame)) if frame != table => format!("; the metadata name {frame:x}"),
+            (_, Some(frame)) if frame != table => format!("; the metadata name frame {frame:x}"),
             _ => String::new(),
         };
         if ours != theirs || !why.is_empty() {
@@ -133,20 +135,18 @@ impl Judged {
 }
 
 /// The frame's address that the simulator finds by the metadata that the guest found, for a walk by
-/// hash.
+/// hash, unless it led to an exception.
 fn named_by_metadata(walk: &GuestWalk, size: PageSize) -> Result<Option<u64>, GuestError> {
-    let Some(Hashed {
-        id,
-        frames,
-        metadata,
-    }) = walk.hashed
-    else {
+    let Some(hashed) = &walk.hashed else {
         return Ok(None);
     };
-    let id = u32::try_from(id).map_err(too_much)?;
-    let frames = u32::try_from(frames).map_err(too_much)?;
+    if hashed.metadata.is_some_and(Dpt::is_elsewhere) {
+        return Ok(None);
+    }
+    let frames = u32::try_from(hashed.frames()).map_err(too_much)?;
     let tag = walk.addr >> (PAGE_SHIFT + LEVEL_BITS + size.order());
-    let frame = metadata.and_then(|code| Dpt::frame_of(code, tag, id, size, frames));
+    let named = |code| Dpt::frame_of(code, tag, hashed.key, size, frames);
+    let frame = hashed.metadata.and_then(named);
     // None is no frame's address.
     Ok(Some(frame.map_or(u64::MAX, |frame| Pfn(frame).address().0)))
 }
@@ -183,6 +183,11 @@ fn dpt() -> Result<Dpt, ConfigError> {
             base: NO_CACHE,
             large: NO_CACHE,
             huge: NO_CACHE,
+        },
+        // Of more than one frame each: what is asked for as one is a page of PTEs.
+        dmt: DmtConfig {
+            huge: 128,
+            ..DmtConfig::default()
         },
         ..DptConfig::default()
     };
@@ -241,6 +246,21 @@ impl<T: PageTable> Beside<T> {
         Ok(())
     }
 
+    /// The entries that the guest read. Those of a walk by hash are where they would be if memory had no
+    /// holes, as the simulator's has none; in no frame of its if they are in none that the hash names.
+    fn entries(&self, walk: &GuestWalk) -> Vec<u64> {
+        let place = |entry: u64| match &walk.hashed {
+            Some(hashed) if !hashed.metadata.is_some_and(Dpt::is_elsewhere) => {
+                let frame = hashed.frame_of(entry >> PAGE_SHIFT);
+                let frame = frame.unwrap_or_else(|| hashed.frames());
+                frame << PAGE_SHIFT | entry & (PAGE_BYTES - 1)
+            }
+            _ => entry,
+        };
+        let entries = walk.entries().iter();
+        entries.map(|read| place(read.entry)).collect()
+    }
+
     /// The entries that the simulator reads.
     fn walk(&mut self, page: Page) -> Vec<u64> {
         self.walk.clear();
@@ -260,9 +280,9 @@ impl<T: PageTable> Beside<T> {
         let mut moved = 0;
         loop {
             let ours = self.walk(page);
-            let theirs = walk.entries();
-            let differs = |(ours, theirs): (&u64, &EntryRead)| *ours & ROOT != theirs.entry & ROOT;
-            let Some(level) = ours.iter().zip(theirs).position(differs) else {
+            let theirs = self.entries(walk);
+            let differs = |(ours, theirs): (&u64, &u64)| *ours & ROOT != *theirs & ROOT;
+            let Some(level) = ours.iter().zip(&theirs).position(differs) else {
                 return Ok(moved);
             };
             // The tree's root is what names the space.
@@ -314,11 +334,16 @@ impl<T: PageTable> Beside<T> {
         };
         // A page's tables are asked for from the lowest up.
         self.frames.path.clear();
-        for read in walk.entries() {
-            self.frames.path.push(Pfn(frame(read.entry)?));
+        for entry in self.entries(walk) {
+            self.frames.path.push(Pfn(frame(entry)?));
         }
-        if walk.hashed.is_some() {
-            self.frames.free = self.frames.path.pop();
+        self.frames.exceptional = None;
+        if let Some(hashed) = &walk.hashed {
+            if hashed.metadata.is_some_and(Dpt::is_elsewhere) {
+                self.frames.exceptional = Some(Pfn(self.frames.count));
+            } else {
+                self.frames.free = self.frames.path.pop();
+            }
         }
         let first = page.vpn.align_down(size);
         let page = self.page_at(u32::from(page.asid.0), first.address().0)?;

@@ -36,15 +36,44 @@ pub struct GuestWalk {
     pub reads: Vec<EntryRead>,
 }
 
-/// Address space and metadata that led a walk of a distributed page table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Key, memory and metadata that led a walk of a distributed page table.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hashed {
-    /// The address space's id, a seed of the hash.
-    pub id: u64,
-    /// Number of frames that the hash may name.
-    pub frames: u64,
+    /// The address space's key, which seeds the hash.
+    pub key: u64,
+    /// The memory whose frames the hash may name.
+    pub ranges: Vec<Range>,
     /// The metadata by which the entry was found, the last read; `None` where there were none.
     pub metadata: Option<u8>,
+}
+
+/// A piece of the guest's memory without a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The number of its first page.
+    pub start: u64,
+    /// Number of its pages.
+    pub frames: u64,
+}
+
+impl Hashed {
+    /// Number of frames that the hash may name.
+    fn frames(&self) -> u64 {
+        let frames = |sum: u64, range: &Range| sum.saturating_add(range.frames);
+        self.ranges.iter().fold(0, frames)
+    }
+
+    /// The number that a page has among them: memory is numbered without its holes.
+    fn frame_of(&self, page: u64) -> Option<u64> {
+        let mut before = 0u64;
+        for range in &self.ranges {
+            match page.checked_sub(range.start) {
+                Some(within) if within < range.frames => return before.checked_add(within),
+                _ => before = before.checked_add(range.frames)?,
+            }
+        }
+        None
+    }
 }
 
 impl GuestWalk {
@@ -55,7 +84,7 @@ impl GuestWalk {
 
     /// The reads without those of metadata, of a walk that found a page.
     fn entries(&self) -> &[EntryRead] {
-        match (self.hashed, self.reads.len()) {
+        match (&self.hashed, self.reads.len()) {
             (Some(_), length) => &self.reads[length.saturating_sub(1)..],
             (None, _) => &self.reads,
         }

@@ -1,18 +1,19 @@
 //! The list of walks that stands beside a guest's trace.
 //!
 //! A line a walk, as text: how many accesses of the trace come before it, the process, what it was
-//! for, the address, the page's size in bytes and its physical address (0 and 0 for a fault); the id
-//! of the address space, the number of frames and the metadata where a distributed page table was
-//! walked, nothing for the tree; then each entry read, its address and its value. Numbers are decimal,
-//! addresses and values hexadecimal. Lines that begin with # mean nothing.
+//! for, the address, the page's size in bytes and its physical address (0 and 0 for a fault); the key
+//! of the address space, the ranges of memory (the first page and how many, a point between two) and
+//! the metadata where a distributed page table was walked, nothing for the tree; then each entry read,
+//! its address and its value. Numbers are decimal, addresses, keys, first pages and values hexadecimal.
+//! Lines that begin with # mean nothing.
 //!
 //! ```text
 //! 12,0,store,7f0000001000,4096,1c2b000,,2f4cff8=1c2c067,...
-//! 12,0,load,7f0000001000,4096,1c2b000,17/327680/0,1e40080=2c0,39c08=800000001c2b067
+//! 12,0,load,7f0000001000,4096,1c2b000,9a3c/1+158.100+327424/0,1e40080=2c0,39c08=800000001c2b067
 //! ```
 
 use crate::stream::size;
-use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, failed};
+use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, Range, failed};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -21,7 +22,7 @@ use std::path::Path;
 const LONGEST: u64 = 1 << 13;
 
 const HEADER: &str =
-    "# accesses before,process,purpose,address,page bytes,page,id/frames/metadata,entry=value,...";
+    "# accesses before,process,purpose,address,page bytes,page,key/ranges/metadata,entry=value,...";
 
 /// Writes a list.
 pub struct WalkList(BufWriter<File>);
@@ -55,8 +56,13 @@ impl WalkList {
             out,
             "{accesses},{process},{purpose},{addr:x},{bytes},{page:x},"
         )?;
-        if let Some(hashed) = walk.hashed {
-            write!(out, "{}/{}/", hashed.id, hashed.frames)?;
+        if let Some(hashed) = &walk.hashed {
+            write!(out, "{:x}/", hashed.key)?;
+            for (number, Range { start, frames }) in hashed.ranges.iter().enumerate() {
+                let point = if number == 0 { "" } else { "." };
+                write!(out, "{point}{start:x}+{frames}")?;
+            }
+            write!(out, "/")?;
             if let Some(metadata) = hashed.metadata {
                 write!(out, "{metadata}")?;
             }
@@ -176,14 +182,21 @@ fn parse(line: &str) -> Result<(u32, GuestWalk), &'static str> {
 }
 
 fn hashed(field: &str) -> Result<Hashed, &'static str> {
-    const WHAT: &str = "registers that are not ID/FRAMES/METADATA";
-    let numbers: Vec<&str> = field.split('/').collect();
-    let &[id, frames, metadata] = &numbers[..] else {
+    const WHAT: &str = "registers that are not KEY/RANGES/METADATA";
+    let parts: Vec<&str> = field.split('/').collect();
+    let &[key, ranges, metadata] = &parts[..] else {
         return Err(WHAT);
     };
+    let range = |text: &str| {
+        let (start, frames) = text.split_once('+')?;
+        let start = u64::from_str_radix(start, 16).ok()?;
+        let frames = frames.parse().ok()?;
+        Some(Range { start, frames })
+    };
+    let ranges = ranges.split_terminator('.').map(range);
     Ok(Hashed {
-        id: id.parse().map_err(|_| WHAT)?,
-        frames: frames.parse().map_err(|_| WHAT)?,
+        key: u64::from_str_radix(key, 16).map_err(|_| WHAT)?,
+        ranges: ranges.collect::<Option<_>>().ok_or(WHAT)?,
         metadata: match metadata {
             "" => None,
             code => Some(code.parse().map_err(|_| WHAT)?),

@@ -36,8 +36,13 @@ impl Spaces {
 
     /// The number of the space of a root, in the order in which they were first used.
     pub(crate) fn number(&mut self, root: u64) -> u32 {
+        self.number_of(root & ROOT)
+    }
+
+    /// The same for spaces that have other names.
+    pub(crate) fn number_of(&mut self, name: u64) -> u32 {
         let next = self.numbers.len() as u32;
-        *self.numbers.entry(root & ROOT).or_insert(next)
+        *self.numbers.entry(name).or_insert(next)
     }
 
     /// Takes a walk in a space to the notes; what it changes.
@@ -78,7 +83,7 @@ impl Spaces {
 /// is not present. Other faults, of permissions, take nothing away.
 fn absent(walk: &GuestWalk, levels: u32) -> Option<(u64, u64)> {
     let last = walk.reads.last()?;
-    if let Some(Hashed { metadata, .. }) = walk.hashed {
+    if let Some(Hashed { metadata, .. }) = &walk.hashed {
         // More than the page may be gone where there is no table; that is seen when it is used.
         let gone = metadata.is_none() || last.value & PRESENT == 0;
         return gone.then_some((walk.addr & !(PAGE_BYTES - 1), PAGE_BYTES));

@@ -1,6 +1,6 @@
 //! The words that linux/guest/system.c writes.
 
-use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, failed};
+use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, Range, failed};
 use pagelab_addr::PageSize;
 use pagelab_events::{Access, Op};
 use std::io::{ErrorKind, Read};
@@ -104,17 +104,25 @@ impl<R: Read> Stream<R> {
 
 /// Takes what is no read of memory from the reads of a walk by hash.
 fn hashed(reads: &mut Vec<EntryRead>) -> Result<Hashed, &'static str> {
-    let &[id, frames, ..] = &reads[..] else {
-        return Err("a walk by hash without its registers");
+    const MISSING: &str = "a walk by hash without its registers";
+    let &[key, memory, ..] = &reads[..] else {
+        return Err(MISSING);
     };
-    reads.drain(..2);
+    let registers = (memory.entry as usize).saturating_add(2);
+    let ranges = reads.get(2..registers).ok_or(MISSING)?;
+    let range = |read: &EntryRead| Range {
+        start: read.entry,
+        frames: read.value,
+    };
+    let ranges = ranges.iter().map(range).collect();
+    reads.drain(..registers);
     // Instead of an address there is the level.
     let at = reads.len().checked_sub(2);
     let at = at.filter(|&at| (1..=MOST_LEVELS).contains(&reads[at].entry));
     let metadata = at.map(|at| reads.remove(at).value as u8);
     Ok(Hashed {
-        id: id.value,
-        frames: frames.value,
+        key: key.value,
+        ranges,
         metadata,
     })
 }

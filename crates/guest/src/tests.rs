@@ -1,7 +1,7 @@
 //! A guest of a few lines, whose memory is a map from addresses to words.
 
 use crate::stream::{Record, Stream};
-use crate::{EntryRead, GuestWalk, Hashed, Purpose, WalkLines, WalkList, judge, record};
+use crate::{EntryRead, GuestWalk, Hashed, Purpose, Range, WalkLines, WalkList, judge, record};
 use pagelab_addr::PageSize;
 use pagelab_events::{Batch, Control, Metadata, Source, TraceReader};
 use proptest::prelude::*;
@@ -345,27 +345,27 @@ fn a_report_that_is_cut_off_is_read_up_to_there() {
 /// Walks by hash of Linux guests of 1280 MB: tables in the frame that the hash names, and 1, 2, 3 and 4
 /// frames and blocks of 2 MB and of 1 GB further; the last one of a page of 2 MB.
 const HASHED: &str = "\
-7,0,store,7ffe2598e950,4096,1587b000,6/327648/0,2a439c0=ffffffffc0ffffff,2f3db80=fffffcafffffffff,2ebe100=ffffffffff492fff,27cd9c70=800000001587b867
-7,0,fetch,430e50,4096,20c50000,6/327648/13,2a43e40=fffffffffffcdfff,2f3d8c0=ffffffffffffffc0,2ebe6c0=ffffffffffffffcd,407f9180=20c50025
-7,1,store,a7ed58,4096,44cbe000,8/327648/8,2f32440=fffffff23fffffff,2f5df00=ffffffffffffffc0,2a2c680=ffffffffffffffc0,44cc03f0=8000000044cbe867
-7,1,store,7fffc7d9bf89,4096,36838000,8/327648/9,2f329c0=fffffffffffc9fff,2f5dd40=ffffffffff47ffff,2a2c500=ffffffffff280fff,2d66acd8=8000000036838867
-7,1,load,7f411dd73270,4096,44cc6000,8/327648/5,2f32880=ffff005fffffffff,2f5d640=ffffffffc5ffffff,2a2c500=ffffffffff280fff,185c1b98=8000000044cc6025
-7,3,load,7fff8632ec38,4096,3929f000,5/327648/17,2eb3c40=f47fffffffffffff,2eb2cc0=fffffffffffd1fff,2eb0ec0=ffffffffff17ffff,39250970=800000003929f867
-7,3,store,20000003943b,2097152,29800000,3/327648/0,2f4a040=ffffffffffffffff,2ebebc0=ffffffffffffffc0,2532b40=ffffffffffffffca,29ba6000=80000000298008e7
+7,0,store,7ffe2598e950,4096,1587b000,6/0+327648/0,2a439c0=ffffffffc0ffffff,2f3db80=fffffcafffffffff,2ebe100=ffffffffff492fff,27cd9c70=800000001587b867
+7,0,fetch,430e50,4096,20c50000,6/0+327648/13,2a43e40=fffffffffffcdfff,2f3d8c0=ffffffffffffffc0,2ebe6c0=ffffffffffffffcd,407f9180=20c50025
+7,1,store,a7ed58,4096,44cbe000,8/0+327648/8,2f32440=fffffff23fffffff,2f5df00=ffffffffffffffc0,2a2c680=ffffffffffffffc0,44cc03f0=8000000044cbe867
+7,1,store,7fffc7d9bf89,4096,36838000,8/0+327648/9,2f329c0=fffffffffffc9fff,2f5dd40=ffffffffff47ffff,2a2c500=ffffffffff280fff,2d66acd8=8000000036838867
+7,1,load,7f411dd73270,4096,44cc6000,8/0+327648/5,2f32880=ffff005fffffffff,2f5d640=ffffffffc5ffffff,2a2c500=ffffffffff280fff,185c1b98=8000000044cc6025
+7,3,load,7fff8632ec38,4096,3929f000,5/0+327648/17,2eb3c40=f47fffffffffffff,2eb2cc0=fffffffffffd1fff,2eb0ec0=ffffffffff17ffff,39250970=800000003929f867
+7,3,store,20000003943b,2097152,29800000,3/0+327648/0,2f4a040=ffffffffffffffff,2ebebc0=ffffffffffffffc0,2532b40=ffffffffffffffca,29ba6000=80000000298008e7
 ";
 
 #[test]
 fn frames_that_linux_chose_by_hash_are_the_simulators() {
-    let text = HASHED.replace("3/327648/", "6/327648/");
+    let text = HASHED.replace("3/0+327648/", "6/0+327648/");
     let judged = judge(WalkLines::new(text.as_bytes())).unwrap();
     assert_eq!(judged.different, 0, "{:?}", judged.differences);
     assert_eq!((judged.hashed, judged.reads), ([(3, 7)].into(), 7));
-    // The next frame, another id, number of frames or metadata: not where the hash leads.
+    // The next frame, another key, number of frames or metadata: not where the hash leads.
     let wrong = [
         text.replace("27cd9c70", "27cdac70"),
-        text.replace("6/327648", "9/327648"),
-        text.replace("/327648", "/327680"),
-        text.replace("/327648/0,", "/327648/4,"),
+        text.replace("6/0+327648", "9/0+327648"),
+        text.replace("+327648", "+327680"),
+        text.replace("+327648/0,", "+327648/4,"),
     ];
     for text in wrong {
         let judged = judge(WalkLines::new(text.as_bytes())).unwrap();
@@ -373,10 +373,34 @@ fn frames_that_linux_chose_by_hash_are_the_simulators() {
     }
 }
 
-/// Neither an id nor a line decides how much memory is taken.
+/// Memory with a hole is numbered without it.
+#[test]
+fn frames_above_a_hole_are_the_simulators() {
+    let first = HASHED.lines().next().unwrap();
+    let hole = first.replace("0+327648", "0+256.1100+327392");
+    let above = hole.replace("27cd9c70", "28cd9c70");
+    let different = |text: &str| judge(WalkLines::new(text.as_bytes())).unwrap().different;
+    assert_eq!((different(&above), different(&hole)), (0, 1));
+    let inside = hole.replace("27cd9c70", "800c70");
+    assert_eq!(different(&inside), 1);
+}
+
+/// The metadata say that a table is in none of its places: it may be anywhere.
+#[test]
+fn exceptions_are_not_where_the_hash_leads() {
+    let first = HASHED.lines().next().unwrap();
+    let elsewhere = first
+        .replace("+327648/0,", "+327648/3,")
+        .replace(",27cd9c70", ",1f00000=2f00000,2f00040=1234,1234c70");
+    let judged = judge(WalkLines::new(elsewhere.as_bytes())).unwrap();
+    assert_eq!(judged.different, 0, "{:?}", judged.differences);
+    assert_eq!(judged.hashed, [(5, 1)].into());
+}
+
+/// Neither a key nor a line decides how much memory is taken.
 #[test]
 fn a_list_takes_no_memory_for_what_it_only_names() {
-    let far = "0,0,load,7000,0,0,4294967295/64/,1e40080=2c0\n";
+    let far = "0,0,load,7000,0,0,ffffffffffffffff/0+64/,1e40080=2c0\n";
     assert_eq!(judge(WalkLines::new(far.as_bytes())).unwrap().faults, 1);
     let endless = "0,0,load,7000,0,0,,".to_owned() + &"1=1,".repeat(1 << 16);
     let error = WalkLines::new(endless.as_bytes()).next().unwrap();
@@ -410,8 +434,11 @@ fn any_walk() -> impl Strategy<Value = GuestWalk> {
             root: reads.first().map_or(0, |read| read.entry & !0xfff),
             found: found.map(|(frame, size)| (frame << 30 | addr & (size.bytes() - 1), size)),
             hashed: hashed.map(|(id, metadata)| Hashed {
-                id,
-                frames: 64,
+                key: id,
+                ranges: vec![Range {
+                    start: 0,
+                    frames: 64,
+                }],
                 metadata,
             }),
             reads,

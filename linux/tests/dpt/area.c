@@ -39,7 +39,7 @@ struct area {
 static struct log moved_for(const struct area *areas, bool chosen, unsigned long from)
 {
 	struct log log = {};
-	uint64_t tag, seed;
+	uint64_t tag;
 	char line[1024];
 	FILE *file = fopen(LOG, "r");
 	int i;
@@ -48,7 +48,7 @@ static struct log moved_for(const struct area *areas, bool chosen, unsigned long
 		fail(LOG);
 	while (fgets(line, sizeof(line), file)) {
 		if (log.records++ < from || !strchr(line, '+') || !strstr(line, " d") ||
-		    sscanf(line, "%lx %lx ", &tag, &seed) != 2 || seed >> 32)
+		    sscanf(line, "%lx ", &tag) != 1)
 			continue;
 		for (i = 0; areas && i < AREAS; i++)
 			log.moved += areas[i].chosen == chosen &&
@@ -142,7 +142,7 @@ int main(void)
 		where = where && got == asked;
 	}
 	test_result(where && counter("cva_searches") == searches, "what was asked for is given");
-	test_result(!counter("unplaced") && !counter("no_place"), "each table has a place");
+	test_result(!counter("unplaced"), "each table is where its metadata say");
 	let_go(held);
 	return test_end();
 }

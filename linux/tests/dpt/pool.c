@@ -33,7 +33,7 @@ struct searches {
 static struct searches searches(const char *memory, size_t size, unsigned long from)
 {
 	struct searches result = {};
-	uint64_t tag, seed;
+	uint64_t tag;
 	char line[1024];
 	FILE *file = fopen(LOG, "r");
 
@@ -41,7 +41,7 @@ static struct searches searches(const char *memory, size_t size, unsigned long f
 		fail(LOG);
 	while (fgets(line, sizeof(line), file)) {
 		if (result.records++ < from ||
-		    sscanf(line, "%lx %lx ", &tag, &seed) != 2 || seed >> 32 ||
+		    sscanf(line, "%lx ", &tag) != 1 ||
 		    tag - (uintptr_t)memory / REGION >= size / REGION)
 			continue;
 		result.found++;
@@ -243,7 +243,7 @@ int main(void)
 	test_heap();
 	test_fork();
 	test_threads();
-	test_result(!counter("unplaced") && !counter("no_place"), "each table has a place");
+	test_result(!counter("unplaced"), "each table is where its metadata say");
 	let_go(held);
 	return test_end();
 }

@@ -8,8 +8,8 @@ pub struct DptCounters {
     pub pte_pages: u64,
     /// Pages of PTEs ever placed.
     pub pte_pages_placed: u64,
-    /// Pages of PTEs that could not be placed.
-    pub placements_failed: u64,
+    /// Pages of PTEs that found no place by hash and lie anywhere.
+    pub placed_anywhere: u64,
     /// Searches whose first frame held data.
     pub collisions_with_data: u64,
     /// Searches whose first frame held a page table.
@@ -38,6 +38,6 @@ pub struct DptCounters {
     pub dmt_searches: u64,
     /// Entries read by them.
     pub dmt_probes: u64,
-    /// Bytes of metadata tables now.
+    /// Bytes of metadata tables now, and of tables of exceptions.
     pub dmt_bytes: u64,
 }

@@ -30,13 +30,16 @@ pub(super) struct PtePage {
     /// Frame in which it lies.
     pub(super) frame: Pfn,
     /// Its entries in use.
-    pub(super) used: u32,
+    pub(super) used: u16,
+    /// Whether the table of exceptions has it.
+    pub(super) elsewhere: bool,
 }
 
 impl PtePage {
     pub(super) const NONE: PtePage = PtePage {
         frame: Pfn(u32::MAX),
         used: 0,
+        elsewhere: false,
     };
 
     #[inline]
@@ -111,6 +114,8 @@ struct Area {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     first_pid: u32,
+    /// Keys of processes that are not their ids.
+    keys: HashMap<Asid, u64>,
     /// Recorded 1 GiB regions by address.
     recorded: BTreeMap<(Asid, u64), u32>,
     /// By the page directory's 1 GiB region number: the recorded 1 GiB region, shifted to its first region.
@@ -133,10 +138,10 @@ enum Numbered {
 
 const UNLINKED: u32 = u32::MAX;
 
-/// The seed of the hash: the process id, and the page size, so that pages of PTEs of different
+/// The seed of the hash: the process's key, and the page size, so that pages of PTEs of different
 /// sizes do not meet where their tags happen to be equal.
-pub(super) fn seed(pid: u64, size: PageSize) -> u64 {
-    pid + (u64::from(size.order()) << 32)
+pub(super) fn seed(key: u64, size: PageSize) -> u64 {
+    key ^ u64::from(size.order()) << 32
 }
 
 impl Layout {
@@ -149,7 +154,13 @@ impl Layout {
 
     /// The seed of the hash for a process.
     pub(super) fn seed(&self, asid: Asid, size: PageSize) -> u64 {
-        seed(u64::from(self.first_pid) + u64::from(asid.0), size)
+        let pid = u64::from(self.first_pid) + u64::from(asid.0);
+        seed(self.keys.get(&asid).copied().unwrap_or(pid), size)
+    }
+
+    /// Gives a process another key than its id.
+    pub(super) fn set_key(&mut self, asid: Asid, key: u64) {
+        self.keys.insert(asid, key);
     }
 
     /// The effective region of a page; `None` while nothing was said of the page's 1 GiB region.

@@ -7,7 +7,9 @@ pub(super) struct Metadata(u8);
 
 impl Metadata {
     /// There is no such page: the stride that stands for none.
-    pub(super) const INVALID: Metadata = Metadata(0b11);
+    pub(super) const INVALID: Metadata = Metadata(0x3f);
+    /// It is in none of the frames that stride and step name: the table of exceptions has its frame.
+    pub(super) const ELSEWHERE: Metadata = Metadata(0b11);
     /// The largest step that four bits hold.
     pub(super) const MAX_STEP: u32 = 15;
 
@@ -27,7 +29,7 @@ impl Metadata {
         Metadata(code | (step as u8) << 2)
     }
 
-    /// Stride and step; `None` when invalid.
+    /// Stride and step; `None` when invalid, or elsewhere.
     pub(super) fn decode(self) -> Option<(PageSize, u32)> {
         let stride = match self.0 & 0b11 {
             0b00 => PageSize::Base4K,

@@ -4,6 +4,7 @@
 mod config;
 mod counters;
 mod dmt;
+mod exceptions;
 mod layout;
 mod metadata;
 mod placement;
@@ -17,13 +18,15 @@ pub(crate) use placement::base_frame;
 pub use config::{DmcConfig, DmtConfig, DptConfig, Prefer};
 pub use counters::DptCounters;
 
+use crate::city::city_hash64;
 use crate::walk_cache::WalkCache;
 use crate::{
     ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
 };
 use dmt::Dmt;
+use exceptions::{Exceptions, Named};
 use layout::{Layout, PtePage, Spot};
-use pagelab_addr::{Asid, PAGE_BYTES, PageSize};
+use pagelab_addr::{Asid, PAGE_BYTES, PageSize, Pfn};
 use placement::Reachable;
 
 /// A distributed page table.
@@ -51,6 +54,8 @@ pub struct Distributed {
 struct Process {
     /// Metadata tables by page size, made when first needed.
     dmts: [Option<Dmt>; 3],
+    /// Made with the first exception.
+    exceptions: Option<Exceptions>,
     /// Pages of PTEs.
     pages: u64,
     /// Number of those that lie in the pool.
@@ -66,10 +71,21 @@ impl Dpt {
 
     /// The frame where metadata, as the processor has them in six bits, say that the page of PTEs
     /// for a tag lies (equation 1); `None` if they are not valid. `size` is the pages' that it maps.
-    pub fn frame_of(metadata: u8, tag: u64, pid: u32, size: PageSize, frames: u32) -> Option<u32> {
-        let seed = layout::seed(u64::from(pid), size);
+    pub fn frame_of(metadata: u8, tag: u64, key: u64, size: PageSize, frames: u32) -> Option<u32> {
+        let seed = layout::seed(key, size);
         let base = base_frame(tag, seed, frames);
         metadata::Metadata::from_code(metadata).frame(base, frames)
+    }
+
+    /// Whether metadata say that the page of PTEs is in none of the frames of equation 1.
+    pub fn is_elsewhere(metadata: u8) -> bool {
+        metadata::Metadata::from_code(metadata) == metadata::Metadata::ELSEWHERE
+    }
+
+    /// Gives an address space a key, which seeds the hash, other than its number. It must not have
+    /// been used before.
+    pub fn set_key(&mut self, asid: Asid, key: u64) {
+        self.organisation.layout.set_key(asid, key);
     }
 
     /// An empty table for a machine of `cores` cores.
@@ -106,7 +122,12 @@ impl Dpt {
 impl Distributed {
     fn dmt_bytes(&self) -> u64 {
         let dmts = self.processes.iter().flat_map(|process| &process.dmts);
-        dmts.flatten().map(|dmt| dmt.frames() * PAGE_BYTES).sum()
+        let exceptions = self
+            .processes
+            .iter()
+            .flat_map(|process| &process.exceptions);
+        let frames: u64 = dmts.flatten().map(Dmt::frames).sum();
+        (frames + exceptions.map(Exceptions::frames).sum::<u64>()) * PAGE_BYTES
     }
 
     fn process(&mut self, asid: Asid) -> &mut Process {
@@ -129,28 +150,75 @@ impl Distributed {
         }
     }
 
-    /// Places a page of PTEs by every technique but CVA.
-    fn place<F: Frames>(
+    /// Places a page of PTEs by every technique but CVA; whether it found a place.
+    fn place_by_hash<F: Frames>(
         &mut self,
         frames: &mut F,
         spot: Spot,
         work: &mut Work,
-    ) -> Result<(), MapError> {
+    ) -> Result<bool, MapError> {
         self.make_entry(frames, spot, work)?;
         let hashed = (spot.tag, self.seed(spot));
         let found = placement::search(&self.config, frames, hashed, &mut self.counters, work);
         let reachable = match found {
             Ok(reachable) => {
                 self.claim(frames, reachable);
-                reachable
+                Some(reachable)
             }
             Err(candidates) => {
                 placement::take_victim(&self.config, frames, &candidates, &mut self.counters, work)
-                    .inspect_err(|_| self.counters.placements_failed += 1)?
             }
         };
-        self.add_page(spot, reachable, work);
+        if let Some(reachable) = reachable {
+            self.add_page(spot, reachable, work);
+        }
+        Ok(reachable.is_some())
+    }
+
+    /// Places a page of PTEs: by hash, or else in any frame.
+    fn place<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        spot: Spot,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        if self.place_by_hash(frames, spot, work)? {
+            return Ok(());
+        }
+        let frame = frames.allocate_table(0).ok_or(MapError::OutOfFrames)?;
+        if let Err(error) = self.add_exception(frames, spot, frame, work) {
+            frames.free_table(frame, 0);
+            return Err(error);
+        }
+        self.counters.placed_anywhere += 1;
+        let metadata = metadata::Metadata::ELSEWHERE;
+        self.add_page(spot, Reachable { frame, metadata }, work);
         Ok(())
+    }
+
+    fn add_exception<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        spot: Spot,
+        frame: Pfn,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let named = self.named(spot);
+        let exceptions = &mut self.process(spot.asid).exceptions;
+        let exceptions = match exceptions {
+            Some(exceptions) => exceptions,
+            None => exceptions.insert(Exceptions::new(frames, work)?),
+        };
+        exceptions.add(frames, named, frame, work)
+    }
+
+    /// What the table of exceptions knows a page of PTEs by.
+    fn named(&self, spot: Spot) -> Named {
+        Named {
+            tag: spot.tag,
+            size: spot.size,
+            hash: city_hash64(spot.tag, self.seed(spot)),
+        }
     }
 
     /// Takes a frame that a search found free.
@@ -184,7 +252,12 @@ impl Distributed {
     /// Enters a page of PTEs whose frame is taken.
     fn add_page(&mut self, spot: Spot, reachable: Reachable, work: &mut Work) {
         let Reachable { frame, metadata } = reachable;
-        *self.layout.page_mut(spot) = PtePage { frame, used: 0 };
+        let elsewhere = metadata == metadata::Metadata::ELSEWHERE;
+        *self.layout.page_mut(spot) = PtePage {
+            frame,
+            used: 0,
+            elsewhere,
+        };
         self.set_metadata(spot, metadata);
         let pooled = u64::from(self.layout.is_pooled(spot));
         let process = self.process(spot.asid);
@@ -220,6 +293,11 @@ impl Distributed {
         assert!(page.used == 0, "a page of PTEs still maps pages");
         frames.free_table(page.frame, 0);
         self.set_metadata(spot, metadata::Metadata::INVALID);
+        if page.elsewhere {
+            let named = self.named(spot);
+            let exceptions = &mut self.process(spot.asid).exceptions;
+            exceptions.as_mut().expect("it is one").remove(named);
+        }
         let pooled = u64::from(self.layout.is_pooled(spot));
         let process = self.process(spot.asid);
         process.pages -= 1;
@@ -302,6 +380,9 @@ impl Distributed {
                 dmt.free(frames);
             }
         }
+        if let Some(exceptions) = self.process(asid).exceptions.take() {
+            exceptions.free(frames);
+        }
     }
 
     /// The frame that the walker computes from the metadata in memory, by equation 1.
@@ -310,7 +391,12 @@ impl Distributed {
         let process = self.processes.get(usize::from(spot.asid.0))?;
         let dmt = process.dmts[spot.size as usize].as_ref()?;
         let base = placement::base_frame(spot.tag, self.seed(spot), frames);
-        dmt.get(spot.tag).frame(base, frames)
+        let metadata = dmt.get(spot.tag);
+        if metadata == metadata::Metadata::ELSEWHERE {
+            let exceptions = process.exceptions.as_ref()?;
+            return exceptions.frame(self.named(spot)).map(|frame| frame.0);
+        }
+        metadata.frame(base, frames)
     }
 }
 

@@ -5,7 +5,7 @@ use super::config::{DptConfig, Prefer};
 use super::counters::DptCounters;
 use super::metadata::Metadata;
 use crate::city::city_hash64;
-use crate::{FrameUse, Frames, MapError, Work};
+use crate::{FrameUse, Frames, Work};
 use pagelab_addr::{PageSize, Pfn};
 
 /// A frame that equation 1 can reach.
@@ -97,14 +97,13 @@ pub(super) fn take_victim<F: Frames>(
     candidates: &Candidates,
     counters: &mut DptCounters,
     work: &mut Work,
-) -> Result<Reachable, MapError> {
-    let taken = match config.prefer {
+) -> Option<Reachable> {
+    match config.prefer {
         Prefer::Performance => split_block(frames, candidates, counters)
             .or_else(|| displace(config, frames, candidates, counters, work)),
         Prefer::Fragmentation => displace(config, frames, candidates, counters, work)
             .or_else(|| split_block(frames, candidates, counters)),
-    };
-    taken.ok_or(MapError::NoPlace)
+    }
 }
 
 fn split_block<F: Frames>(
@@ -120,6 +119,9 @@ fn split_block<F: Frames>(
     Some(reachable)
 }
 
+/// CPD's tries: nobody can have more pages moved for a page of PTEs.
+const MOST_MOVES: usize = 4;
+
 /// CPD: smaller victims first, among equals in the order of the sequence.
 fn displace<F: Frames>(
     config: &DptConfig,
@@ -131,13 +133,12 @@ fn displace<F: Frames>(
     if !config.cpd {
         return None;
     }
-    for size in PageSize::ALL {
-        for (reachable, _) in candidates.movable.iter().filter(|(_, s)| *s == size) {
-            if let Some(displaced) = frames.displace(reachable.frame) {
-                counters.cpd_moves[size as usize] += 1;
-                work.displaced.push(displaced);
-                return Some(*reachable);
-            }
+    let of_size = |size| candidates.movable.iter().filter(move |(_, s)| *s == size);
+    for (reachable, size) in PageSize::ALL.into_iter().flat_map(of_size).take(MOST_MOVES) {
+        if let Some(displaced) = frames.displace(reachable.frame) {
+            counters.cpd_moves[*size as usize] += 1;
+            work.displaced.push(displaced);
+            return Some(*reachable);
         }
     }
     None

@@ -125,8 +125,8 @@ impl Distributed {
         let regions = self.layout.pool_regions(asid, count);
         for &region in &regions {
             let spot = self.layout.spot(PageSize::Base4K, region);
-            let placed = self.place(frames, spot, work);
-            self.counters.ptp_pages += u64::from(placed.is_ok());
+            let placed = self.place_by_hash(frames, spot, work);
+            self.counters.ptp_pages += u64::from(placed == Ok(true));
         }
         self.process(asid).pool = regions;
     }

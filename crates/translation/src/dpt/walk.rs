@@ -46,7 +46,22 @@ impl Distributed {
                 self.read_metadata(&[probes], walk);
             }
         }
+        if pte_page.elsewhere {
+            self.read_exception(self.layout.spot(PageSize::Base4K, region), walk);
+        }
         self.read_entry(PageSize::Base4K, pte_page, region, page, walk);
+    }
+
+    /// Looks up where a page of PTEs is that is in none of its places, one read after the other.
+    #[cold]
+    fn read_exception(&self, spot: Spot, walk: &mut Walk) {
+        let process = &self.processes[usize::from(spot.asid.0)];
+        let exceptions = process.exceptions.as_ref().expect("it is one");
+        for read in exceptions.reads(self.named(spot)) {
+            walk.read(read);
+            walk.next_step();
+        }
+        walk.metadata_ends();
     }
 
     /// A walk that looks at the metadata of all page sizes that the process uses.
@@ -82,7 +97,11 @@ impl Distributed {
             self.read_metadata(&missed[..tables], walk);
         }
         if let Some(spot) = leaf {
-            self.read_entry(spot.size, self.layout.page(spot), region, page, walk);
+            let pte_page = self.layout.page(spot);
+            if pte_page.elsewhere {
+                self.read_exception(spot, walk);
+            }
+            self.read_entry(spot.size, pte_page, region, page, walk);
         }
     }
 

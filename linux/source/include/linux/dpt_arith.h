@@ -33,12 +33,13 @@ static inline u64 dpt_tag(u64 address, enum dpt_level level)
 }
 
 /*
- * Tables of different levels do not meet where their tags are equal: log2 of
- * the pages that an entry maps is in the upper half.
+ * The seed of the hash: the address space's key, which no program knows. Tables
+ * of different levels do not meet where their tags are equal: log2 of the pages
+ * that an entry maps changes the upper half.
  */
-static inline u64 dpt_seed(u32 id, enum dpt_level level)
+static inline u64 dpt_seed(u64 key, enum dpt_level level)
 {
-	return (u64)(9 * level) << 32 | id;
+	return (u64)(9 * level) << 32 ^ key;
 }
 
 static inline u64 dpt_rotate(u64 value, unsigned int shift)
@@ -75,6 +76,8 @@ static inline u64 dpt_hash(u64 key, u64 seed)
  */
 #define DPT_METADATA_BITS	6
 #define DPT_INVALID		0x3f
+/* None of these places could be had: the table of exceptions has the frame. */
+#define DPT_ELSEWHERE		3
 #define DPT_MAX_STEP		15
 
 static inline u8 dpt_metadata(enum dpt_level stride, unsigned int step)
@@ -82,12 +85,16 @@ static inline u8 dpt_metadata(enum dpt_level stride, unsigned int step)
 	return stride | step << 2;
 }
 
+/* Whether metadata name a place by stride and step */
 static inline bool dpt_metadata_valid(u8 metadata)
 {
 	return (metadata & 3) != 3;
 }
 
-/* The frame that the hash names, of @frames from 0 */
+/*
+ * Frames of memory that is there are numbered without holes. The one that the
+ * hash names, of @frames from 0.
+ */
 static inline u64 dpt_base_frame(u64 tag, u64 seed, u64 frames)
 {
 	return dpt_hash(tag, seed) % frames;
@@ -99,6 +106,22 @@ static inline u64 dpt_frame(u64 base, u8 metadata, u64 frames)
 	u64 stride = 1ull << (9 * (metadata & 3));
 
 	return (base + stride * (metadata >> 2)) % frames;
+}
+
+/* A piece of memory without a hole: its first page, and how many. */
+struct dpt_range {
+	u64 start;
+	u64 frames;
+};
+
+#define DPT_MAX_RANGES		16
+
+/* The page frame number of a frame, which is in one of the ranges */
+static inline u64 dpt_pfn(u64 frame, const struct dpt_range *range)
+{
+	while (frame >= range->frames)
+		frame -= range++->frames;
+	return range->start + frame;
 }
 
 /*
@@ -142,15 +165,52 @@ static inline unsigned int dpt_line_word(u64 tag)
 }
 
 /*
+ * Exceptions: tables that are in none of their places. A folder of addresses of
+ * pages, each of 64 lines of four exceptions. The upper half of the tag's hash
+ * says in which page, and in which of its lines the search begins; it ends with
+ * a line that has a slot that was never used.
+ */
+struct dpt_exception {
+	/* The tag, the level, and DPT_EXCEPTION; 0 if never used */
+	u64 key;
+	u64 pfn;
+};
+
+#define DPT_EXCEPTION		1ull
+#define DPT_EXCEPTION_GONE	2ull
+#define DPT_EXCEPTIONS_A_LINE	4
+#define DPT_EXCEPTION_LINES	64
+#define DPT_EXCEPTION_PAGES	512
+
+static inline u64 dpt_exception_key(u64 tag, enum dpt_level level)
+{
+	return tag << 4 | (u64)level << 2 | DPT_EXCEPTION;
+}
+
+/* In which of @pages, a power of two */
+static inline u64 dpt_exception_page(u64 tag, u64 seed, u64 pages)
+{
+	return dpt_hash(tag, seed) >> 32 & (pages - 1);
+}
+
+static inline unsigned int dpt_exception_line(u64 tag, u64 seed)
+{
+	return dpt_hash(tag, seed) >> 48 & (DPT_EXCEPTION_LINES - 1);
+}
+
+/*
  * What the processor reads before a walk; its register has the address. A
  * table is the address of its first line, and in the low bits log2 of the
- * number of lines; 0 is none.
+ * number of lines; 0 is none. So is the folder of exceptions, with log2 of the
+ * number of pages. Of the ranges, the same for all, the low bits are how many.
  */
 struct dpt_space {
-	u64 id;
+	u64 key;
 	u64 frames;
 	u64 table[DPT_LEVELS];
-	u64 reserved[3];
+	u64 ranges;
+	u64 exceptions;
+	u64 reserved;
 };
 
 #define DPT_TABLE_LINES(table)	(1ull << ((table) & 0xfff))
@@ -163,7 +223,7 @@ struct dpt_space {
  */
 #define DPT_MSR_SPACE		0x44505400
 #define DPT_MSR_LAYOUT		0x44505401
-#define DPT_LAYOUT		1
+#define DPT_LAYOUT		2
 #define DPT_SPACE_ON		1ull
 
 #endif /* _LINUX_DPT_ARITH_H */

@@ -21,17 +21,17 @@
 /* Whether every table that the area needs and has not yet would be placed now */
 static bool fits(struct mm_struct *mm, unsigned long addr, unsigned long len)
 {
-	u32 id = mm->dpt->space.id;
+	u64 key = mm->dpt->space.key;
 	unsigned long at;
 
 	for (at = addr & PMD_MASK; at < addr + len; at += PMD_SIZE) {
 		pmd_t *pmd = mm_find_pmd(mm, at);
 
 		if (!pmd && (at <= addr || !(at & ~PUD_MASK)) &&
-		    !dpt_would_fit(dpt_tag(at, DPT_2M), dpt_seed(id, DPT_2M)))
+		    !dpt_would_fit(dpt_tag(at, DPT_2M), dpt_seed(key, DPT_2M)))
 			return false;
 		if ((!pmd || pmd_none(pmdp_get_lockless(pmd))) &&
-		    !dpt_would_fit(dpt_tag(at, DPT_4K), dpt_seed(id, DPT_4K)))
+		    !dpt_would_fit(dpt_tag(at, DPT_4K), dpt_seed(key, DPT_4K)))
 			return false;
 	}
 	return true;

@@ -15,12 +15,12 @@
  * and invalid after it has ceased to, so that what the tree maps the processor
  * finds at any time.
  */
-#include <linux/idr.h>
 #include <linux/memblock.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mmu_context.h>
 #include <linux/pgalloc.h>
+#include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
@@ -33,12 +33,15 @@
 DEFINE_STATIC_KEY_FALSE(dpt_key);
 DEFINE_PER_CPU(struct dpt_counters, dpt_counters);
 
-/* Frames that the hash may name: all of memory at boot, and the holes in it */
+/* Frames that the hash may name: all of memory at boot, without the holes in it */
 u64 dpt_frames __ro_after_init;
+/* Where they are, for the processor, too; a page has the number in its address */
+struct dpt_range dpt_ranges[DPT_MAX_RANGES + 1] __ro_after_init __aligned(PAGE_SIZE);
+unsigned int dpt_nr_ranges __ro_after_init;
 /* Whether this processor has the registers */
 static bool has_registers __ro_after_init;
 
-static DEFINE_IDA(dpt_ids);
+static atomic64_t spaces = ATOMIC64_INIT(0);
 
 /*
  * What a table is for, in a word of its page that is free at its level: a
@@ -78,17 +81,33 @@ static u64 tag_of(unsigned long word)
 static bool is_placed(struct dpt_mm *dpt, struct page *page, enum dpt_level level,
 		unsigned long word)
 {
-	u64 seed = dpt_seed(dpt->space.id, level);
+	u64 seed = dpt_seed(dpt->space.key, level);
 	u64 base = dpt_base_frame(tag_of(word), seed, dpt_frames);
+	u8 metadata = word & WORD_METADATA;
 
-	return (word & WORD_PLACED) &&
-	       dpt_frame(base, word & WORD_METADATA, dpt_frames) == page_to_pfn(page);
+	if (!(word & WORD_PLACED))
+		return false;
+	if (metadata == DPT_ELSEWHERE)
+		return dpt_exception_find(dpt, level, tag_of(word)) == page_to_pfn(page);
+	return dpt_pfn(dpt_frame(base, metadata, dpt_frames), dpt_ranges) ==
+	       page_to_pfn(page);
+}
+
+/*
+ * A program that knew the key could choose where its page tables lie, and whose
+ * data are moved for them. One that is given at boot makes runs of a laboratory alike.
+ */
+static u64 new_key(void)
+{
+	if (dpt_fixed_key)
+		return dpt_hash(atomic64_inc_return(&spaces), dpt_fixed_key);
+	return get_random_u64();
 }
 
 int __dpt_mm_init(struct mm_struct *mm)
 {
 	struct dpt_mm *dpt;
-	int id, level;
+	int level;
 
 	mm->dpt = NULL;
 	/*
@@ -100,11 +119,9 @@ int __dpt_mm_init(struct mm_struct *mm)
 	dpt = kzalloc(sizeof(*dpt), GFP_KERNEL_ACCOUNT);
 	if (!dpt)
 		return -ENOMEM;
-	id = ida_alloc_min(&dpt_ids, 1, GFP_KERNEL);
-	if (id < 0)
-		goto free;
-	dpt->space.id = id;
+	dpt->space.key = new_key();
 	dpt->space.frames = dpt_frames;
+	dpt->space.ranges = __pa_symbol(dpt_ranges) | dpt_nr_ranges;
 	spin_lock_init(&dpt->lock);
 	mutex_init(&dpt->grow);
 	mm->dpt = dpt;
@@ -115,9 +132,6 @@ int __dpt_mm_init(struct mm_struct *mm)
 		}
 	}
 	return 0;
-free:
-	kfree(dpt);
-	return -ENOMEM;
 }
 
 void __dpt_mm_destroy(struct mm_struct *mm)
@@ -130,36 +144,26 @@ void __dpt_mm_destroy(struct mm_struct *mm)
 	dpt_pool_destroy(dpt);
 	for (level = 0; level < DPT_LEVELS; level++)
 		dpt_dmt_destroy(dpt, level);
-	ida_free(&dpt_ids, dpt->space.id);
+	dpt_exceptions_destroy(dpt);
 	kfree(dpt);
 	mm->dpt = NULL;
 }
 
 /*
- * Where it is kept that this task's last table found no place. One that shares it
- * may hide that for once: then the fault is tried again, and fails again.
+ * Where it is kept that there is no room for metadata of this task's last table. One that
+ * shares it may hide that for once: then the fault is tried again, and fails again.
  */
-static struct task_struct **without_place(struct dpt_mm *dpt)
+static struct task_struct **without_line(struct dpt_mm *dpt)
 {
-	return &dpt->without_place[current->pid % ARRAY_SIZE(dpt->without_place)];
+	return &dpt->without_line[current->pid % ARRAY_SIZE(dpt->without_line)];
 }
 
-/* There is memory, but not where it is needed. */
-static void no_place(struct mm_struct *mm)
-{
-	dpt_count(DPT_NO_PLACE);
-	pr_warn_ratelimited("dpt: no place for a page table of %s (%d)\n",
-			    current->comm, task_pid_nr(current));
-	WRITE_ONCE(*without_place(mm->dpt), current);
-}
-
-/* Nor would memory help here. */
 static void no_line(struct mm_struct *mm)
 {
 	dpt_count(DPT_NO_LINE);
 	pr_warn_ratelimited("dpt: no room for metadata of %s (%d)\n",
 			    current->comm, task_pid_nr(current));
-	WRITE_ONCE(*without_place(mm->dpt), current);
+	WRITE_ONCE(*without_line(mm->dpt), current);
 }
 
 /*
@@ -170,41 +174,56 @@ void __dpt_pagefault_out_of_memory(void)
 {
 	struct dpt_mm *dpt = current->mm ? current->mm->dpt : NULL;
 
-	if (dpt && READ_ONCE(*without_place(dpt)) == current) {
-		WRITE_ONCE(*without_place(dpt), NULL);
+	if (dpt && READ_ONCE(*without_line(dpt)) == current) {
+		WRITE_ONCE(*without_line(dpt), NULL);
 		force_sig(SIGBUS);
 	}
 }
 
 /*
- * What is on lists of CPUs is neither free nor movable, and what somebody holds
- * for a moment does not move: search again, and later if that may help. At last,
- * rather than to refuse memory that there is, as far away as metadata can say.
+ * Where no place can be had, the table stays in the page that Linux gave, and the table of
+ * exceptions says so. Returns NULL only for want of memory, or of room there.
  */
-#define SEARCHES	8
+static struct page *place_anywhere(struct mm_struct *mm, enum dpt_level level,
+		struct dpt_request *request)
+{
+	struct page *page;
+	int error;
 
-static struct page *place(struct dpt_request *request, bool optional)
+	if (!*request->spare)
+		*request->spare = alloc_page(request->gfp);
+	page = *request->spare;
+	if (!page)
+		return NULL;
+	error = dpt_exception_add(mm, level, request->tag, page_to_pfn(page));
+	if (error) {
+		dpt_count(DPT_NO_MEMORY);
+		if (error == -ENOSPC)
+			no_line(mm);
+		return NULL;
+	}
+	*request->spare = NULL;
+	clear_page(page_address(page));
+	request->metadata = DPT_ELSEWHERE;
+	dpt_count(DPT_ANYWHERE);
+	return page;
+}
+
+/*
+ * Two searches at most, of so many frames as metadata can name and a few pages moved: more
+ * nobody can make the kernel do for a table. Lists of CPUs are not given back for it.
+ */
+static struct page *place(struct mm_struct *mm, enum dpt_level level,
+		struct dpt_request *request, bool optional)
 {
 	struct page *page = dpt_place(request);
-	int i;
 
-	for (i = 1; !page && !optional && i < SEARCHES; i++) {
-		if (i > 1 && !request->hope)
-			break;
-		if (i > 2)
-			schedule_timeout_uninterruptible(i - 2);
-		lru_add_drain_all();
-		drain_all_pages(NULL);
-		request->again = true;
-		dpt_count(DPT_SEARCHED_AGAIN);
-		page = dpt_place(request);
-	}
-	if (!page && !optional) {
-		request->far = true;
-		dpt_count(DPT_SEARCHED_FAR);
-		page = dpt_place(request);
-	}
-	return page;
+	if (page || optional)
+		return page;
+	request->again = true;
+	dpt_count(DPT_SEARCHED_AGAIN);
+	page = dpt_place(request);
+	return page ? page : place_anywhere(mm, level, request);
 }
 
 static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
@@ -213,7 +232,7 @@ static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
 	struct page *page, *spare;
 	struct dpt_request request = {
 		.tag = tag,
-		.seed = dpt_seed(mm->dpt->space.id, level),
+		.seed = dpt_seed(mm->dpt->space.key, level),
 		.gfp = gfp & ~(__GFP_ACCOUNT | __GFP_ZERO),
 		.spare = &spare,
 	};
@@ -225,20 +244,20 @@ static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
 	spare = alloc_page(request.gfp);
 	if (!spare)
 		return NULL;
-	page = place(&request, optional);
+	page = place(mm, level, &request, optional);
 	if (spare)
 		__free_page(spare);
-	if (!page) {
-		if (!optional)
-			no_place(mm);
+	if (!page)
 		return NULL;
-	}
 	if ((gfp & __GFP_ACCOUNT) && memcg_kmem_charge_page(page, gfp, 0)) {
+		if (request.metadata == DPT_ELSEWHERE)
+			dpt_exception_del(mm->dpt, level, tag);
 		__free_page(page);
 		return NULL;
 	}
 	set_word(page, level, tag << WORD_TAG_SHIFT | WORD_PLACED | request.metadata);
-	this_cpu_inc(dpt_counters.placed[request.metadata & 3][request.metadata >> 2]);
+	if (dpt_metadata_valid(request.metadata))
+		this_cpu_inc(dpt_counters.placed[request.metadata & 3][request.metadata >> 2]);
 	dpt_count(DPT_TABLES);
 	return page;
 }
@@ -250,8 +269,8 @@ static struct page *alloc_table(struct mm_struct *mm, enum dpt_level level,
 	int error;
 
 	/* Of an earlier failure that no fault has met */
-	if (READ_ONCE(*without_place(mm->dpt)) == current)
-		WRITE_ONCE(*without_place(mm->dpt), NULL);
+	if (READ_ONCE(*without_line(mm->dpt)) == current)
+		WRITE_ONCE(*without_line(mm->dpt), NULL);
 	error = dpt_dmt_get(mm, level, tag);
 	if (error) {
 		dpt_count(DPT_NO_MEMORY);
@@ -385,6 +404,8 @@ void __dpt_table_release(struct mm_struct *mm, struct page *page,
 	word = word_of(page, level);
 	if (!(word & WORD_PLACED) || (word & WORD_POOLED))
 		return;
+	if ((word & WORD_METADATA) == DPT_ELSEWHERE)
+		dpt_exception_del(mm->dpt, level, tag_of(word));
 	dpt_dmt_put(mm->dpt, level, tag_of(word));
 	set_word(page, level, 0);
 	dpt_count(DPT_TABLES_FREED);
@@ -448,16 +469,37 @@ static int __init dpt_setup(char *str)
 }
 early_param("dpt", dpt_setup);
 
-/*
- * Whether steps of 1 GB lead around memory to where those of 2 MB lead anyway:
- * out of a long piece of the kernel's own memory, which is often at its end,
- * nothing leads then.
- */
-static bool __init largest_steps_lead_back(void)
+/* Make room for one more range: the smallest is not named by the hash then. */
+static void __init drop_range(void)
 {
-	u64 step = (1ull << 18) % dpt_frames;
+	unsigned int least = 0, i;
 
-	return min(step, dpt_frames - step) < (DPT_MAX_STEP + 1ull) << 9;
+	for (i = 1; i < dpt_nr_ranges; i++)
+		if (dpt_ranges[i].frames < dpt_ranges[least].frames)
+			least = i;
+	dpt_nr_ranges--;
+	memmove(&dpt_ranges[least], &dpt_ranges[least + 1],
+		(dpt_nr_ranges - least) * sizeof(*dpt_ranges));
+}
+
+static void __init find_ranges(void)
+{
+	unsigned long start, end;
+	struct dpt_range *last = NULL;
+	int i;
+
+	for_each_mem_pfn_range(i, MAX_NUMNODES, &start, &end, NULL) {
+		if (last && last->start + last->frames == start) {
+			last->frames += end - start;
+			continue;
+		}
+		dpt_ranges[dpt_nr_ranges++] = (struct dpt_range){ start, end - start };
+		if (dpt_nr_ranges > DPT_MAX_RANGES)
+			drop_range();
+		last = &dpt_ranges[dpt_nr_ranges - 1];
+	}
+	for (i = 0; i < dpt_nr_ranges; i++)
+		dpt_frames += dpt_ranges[i].frames;
 }
 
 /* Before the first address space that is not the kernel's: start_kernel() */
@@ -467,11 +509,9 @@ void __init dpt_init(void)
 
 	if (!dpt_enabled())
 		return;
-	dpt_frames = max_pfn;
+	find_ranges();
 	has_registers = !rdmsrl_safe(DPT_MSR_LAYOUT, &layout) &&
 			layout == DPT_LAYOUT;
-	pr_info("dpt: %llu frames%s\n", dpt_frames,
+	pr_info("dpt: %llu frames in %u ranges%s\n", dpt_frames, dpt_nr_ranges,
 		has_registers ? ", and a processor that uses it" : "");
-	if (largest_steps_lead_back())
-		pr_warn("dpt: memory of this size leaves tables without a place\n");
 }

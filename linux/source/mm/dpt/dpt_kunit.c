@@ -31,7 +31,7 @@ static void dpt_test_vectors(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(vectors); i++) {
-		u64 seed = dpt_seed(vectors[i].id, vectors[i].level);
+		u64 seed = dpt_seed(vectors[i].key, vectors[i].level);
 		u64 base = dpt_base_frame(vectors[i].tag, seed, vectors[i].frames);
 		u8 metadata = dpt_metadata(vectors[i].stride, vectors[i].step);
 
@@ -41,6 +41,36 @@ static void dpt_test_vectors(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, dpt_metadata_valid(metadata));
 	}
 	KUNIT_EXPECT_FALSE(test, dpt_metadata_valid(DPT_INVALID));
+}
+
+/* Frames are numbered without the holes between ranges. */
+static void dpt_test_ranges(struct kunit *test)
+{
+	static const struct dpt_range ranges[] = { { 1, 158 }, { 256, 1000 }, { 1 << 20, 7 } };
+	u64 frame = 0, i;
+	int range;
+
+	for (range = 0; range < ARRAY_SIZE(ranges); range++)
+		for (i = 0; i < ranges[range].frames; i++)
+			KUNIT_EXPECT_EQ(test, dpt_pfn(frame++, ranges),
+					ranges[range].start + i);
+}
+
+/* What names an exceptional table is that table's alone, and is not empty or gone. */
+static void dpt_test_exceptions(struct kunit *test)
+{
+	u64 pages;
+
+	KUNIT_EXPECT_EQ(test, sizeof(struct dpt_exception) * DPT_EXCEPTIONS_A_LINE, 64);
+	KUNIT_EXPECT_NE(test, dpt_exception_key(0, DPT_4K), dpt_exception_key(0, DPT_2M));
+	KUNIT_EXPECT_NE(test, dpt_exception_key(1, DPT_4K), dpt_exception_key(0, DPT_1G));
+	KUNIT_EXPECT_TRUE(test, dpt_exception_key(0, DPT_4K) & DPT_EXCEPTION);
+	KUNIT_EXPECT_FALSE(test, DPT_EXCEPTION_GONE & DPT_EXCEPTION);
+	KUNIT_EXPECT_FALSE(test, dpt_metadata_valid(DPT_ELSEWHERE));
+	KUNIT_EXPECT_NE(test, DPT_ELSEWHERE, DPT_INVALID);
+	for (pages = 1; pages <= DPT_EXCEPTION_PAGES; pages *= 2)
+		KUNIT_EXPECT_LT(test, dpt_exception_page(77, 5, pages), pages);
+	KUNIT_EXPECT_LT(test, dpt_exception_line(77, 5), DPT_EXCEPTION_LINES);
 }
 
 /* No two metadata of a line share a bit. */
@@ -65,6 +95,8 @@ static struct kunit_case dpt_cases[] = {
 	KUNIT_CASE(dpt_test_published),
 	KUNIT_CASE(dpt_test_vectors),
 	KUNIT_CASE(dpt_test_line),
+	KUNIT_CASE(dpt_test_ranges),
+	KUNIT_CASE(dpt_test_exceptions),
 	{}
 };
 

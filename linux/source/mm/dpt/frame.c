@@ -205,12 +205,11 @@ static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
 		return NULL;
 	large = folio_test_large(page_folio(page));
 	/*
-	 * Whatever is moved is freed, but for the reason of its memory's failure:
-	 * then the page stays this function's own, rather than to go through a list
+	 * A small page stays this function's own, rather than to go through a list
 	 * of a CPU, where somebody else gets it. A large folio may be split
 	 * meanwhile, and its pages go different ways.
 	 */
-	reason = large ? MR_CONTIG_RANGE : MR_MEMORY_FAILURE;
+	reason = large ? MR_CONTIG_RANGE : MR_KEPT;
 	noreclaim = memalloc_noreclaim_save();
 	left = migrate_pages(&list, new_folio, put_new_folio, (unsigned long)spare,
 			     mode, reason, NULL);
@@ -223,7 +222,10 @@ static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
 		return take_own(page, gfp | __GFP_ZERO);
 	taken = take_free_page(page, gfp | __GFP_ZERO);
 	if (!taken) {
-		drain_all_pages(page_zone(page));
+		/* It was freed here, to this CPU's list if not to the buddy allocator. */
+		preempt_disable();
+		drain_local_pages(page_zone(page));
+		preempt_enable();
 		taken = take_free_page(page, gfp | __GFP_ZERO);
 	}
 	return taken;

@@ -18,6 +18,15 @@ struct dpt_dmt {
 	unsigned int used;
 };
 
+/* The table of exceptions: as the processor sees it, and how full. */
+struct dpt_exceptions {
+	/* Addresses of pages; NULL while there is no exception */
+	u64 *folder;
+	unsigned int pages;
+	/* Slots that are or were some table's */
+	unsigned int used;
+};
+
 /* Tables that were placed before they are needed, of neighbouring regions */
 struct dpt_pool {
 	unsigned long start;
@@ -35,11 +44,12 @@ struct dpt_mm {
 	/* Replacing a table by a larger one */
 	struct mutex grow;
 	struct dpt_dmt dmt[DPT_LEVELS];
+	struct dpt_exceptions exceptions;
 	/* The last area that was looked at to choose an address */
 	unsigned long area;
 	struct dpt_pool pool[DPT_POOLS];
-	/* Tasks whose last table found no place */
-	struct task_struct *without_place[16];
+	/* Tasks whose last table found no room for its metadata */
+	struct task_struct *without_line[16];
 };
 
 /* core.c */
@@ -54,11 +64,18 @@ unsigned long dpt_pool_find(struct mm_struct *mm, unsigned long addr,
 void dpt_pool_destroy(struct dpt_mm *dpt);
 
 /* table.c */
+void dpt_await_walks(struct mm_struct *mm);
 int dpt_dmt_init(struct dpt_mm *dpt, enum dpt_level level);
 void dpt_dmt_destroy(struct dpt_mm *dpt, enum dpt_level level);
 int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag);
 void dpt_dmt_put(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
 void dpt_dmt_set(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u8 metadata);
+
+/* exceptions.c */
+int dpt_exception_add(struct mm_struct *mm, enum dpt_level level, u64 tag, u64 pfn);
+void dpt_exception_del(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
+u64 dpt_exception_find(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
+void dpt_exceptions_destroy(struct dpt_mm *dpt);
 
 /* place.c */
 struct dpt_record;
@@ -70,11 +87,9 @@ struct dpt_request {
 	gfp_t gfp;
 	/* A page that may be used, for the table or for what is in its way */
 	struct page **spare;
-	/* Whether it follows one that failed; the last one looks further away. */
-	bool again, far;
+	/* Whether it follows one that failed: then it looks further away. */
+	bool again;
 	u8 metadata;
-	/* Of those that fail: another one may not. */
-	bool hope;
 };
 
 struct page *dpt_place(struct dpt_request *request);
@@ -122,12 +137,14 @@ struct dpt_record {
 
 bool dpt_logging(void);
 void dpt_log(const struct dpt_record *record);
-void dpt_tell(const struct dpt_record *record);
 
 extern u64 dpt_frames;
+extern struct dpt_range dpt_ranges[];
+extern unsigned int dpt_nr_ranges;
 extern unsigned int dpt_dmt_lines[DPT_LEVELS];
 extern unsigned int dpt_max_soa_step, dpt_far_soa_step;
 extern unsigned int dpt_max_cva_count, dpt_max_cva_mib, dpt_ptp_mib;
+extern unsigned long dpt_fixed_key;
 extern bool dpt_cpd, dpt_fap, dpt_prefer_fragmentation;
 
 /* stats.c */
@@ -144,11 +161,11 @@ enum dpt_counter {
 	DPT_SPARE_FIT,
 	DPT_LOST_RACES,
 	DPT_SEARCHED_AGAIN,
-	DPT_SEARCHED_FAR,
-	DPT_NO_PLACE,
+	DPT_ANYWHERE,
 	DPT_NO_MEMORY,
 	DPT_NO_LINE,
 	DPT_DMT_GROWN,
+	DPT_EXCEPTIONS_GROWN,
 	DPT_CVA_SEARCHES,
 	DPT_CVA_ATTEMPTS,
 	DPT_CVA_SUCCESSES,

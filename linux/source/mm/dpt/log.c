@@ -59,22 +59,6 @@ static int print_steps(char *text, size_t size, const struct dpt_record *record)
 	return length;
 }
 
-/*
- * Of a search that is given up, what it saw. Not everybody who may read the
- * kernel's messages may know a program's addresses.
- */
-void dpt_tell(const struct dpt_record *record)
-{
-	char text[DPT_RECORD_STEPS * 7 + 1];
-
-	print_steps(text, sizeof(text), record);
-	if (limit)
-		pr_warn_ratelimited("dpt: tag %llx, seed %llx:%s\n", record->tag,
-				    record->seed, text);
-	else
-		pr_warn_ratelimited("dpt: searched:%s\n", text);
-}
-
 static int log_show(struct seq_file *file, void *unused)
 {
 	int count = min_t(int, atomic_read(&number), limit);

@@ -23,8 +23,6 @@ struct search {
 	unsigned int steps;
 	/* Whether a frame is only to be found, not taken */
 	bool dry;
-	/* Whether a frame was free that could not be taken after all */
-	bool raced;
 	/* The first free frame in a block that is not fragmented */
 	u8 whole;
 	/* Frames of movable data */
@@ -66,7 +64,7 @@ static void tried(struct search *search, enum dpt_step_kind kind, u8 metadata,
 
 static u64 frame(const struct search *search, u8 metadata)
 {
-	return dpt_frame(search->base, metadata, dpt_frames);
+	return dpt_pfn(dpt_frame(search->base, metadata, dpt_frames), dpt_ranges);
 }
 
 /* Look at one frame; take it if it will do. */
@@ -84,7 +82,6 @@ static struct page *try_frame(struct search *search, u8 metadata)
 		if (search->dry)
 			return pfn_to_page(pfn);
 		page = dpt_frame_take(pfn, search->gfp, search->spare);
-		search->raced |= !page;
 		looked(search, metadata, page ? DPT_FREE : DPT_UNMOVABLE, size,
 		       fragmented);
 		return page;
@@ -118,7 +115,8 @@ static struct page *open_addressing(struct search *search, u8 *metadata)
 	enum dpt_use use;
 	bool fragmented;
 
-	use = dpt_frame_use(search->base, *search->spare, &stride, &fragmented);
+	use = dpt_frame_use(frame(search, dpt_metadata(DPT_4K, 0)), *search->spare,
+			    &stride, &fragmented);
 	looked(search, dpt_metadata(DPT_4K, 0), use, stride, fragmented);
 	switch (use) {
 	case DPT_FREE:
@@ -146,12 +144,12 @@ static struct page *open_addressing(struct search *search, u8 *metadata)
 	return page;
 }
 
-/* What the last search adds leads out of a long piece of the kernel's memory. */
-static unsigned int max_steps(bool far)
+/* What the second search adds leads out of a long piece of the kernel's memory. */
+static unsigned int max_steps(bool again)
 {
 	unsigned int steps = READ_ONCE(dpt_max_soa_step);
 
-	if (far)
+	if (again)
 		steps = max(steps, READ_ONCE(dpt_far_soa_step));
 	return min_t(unsigned int, steps, DPT_MAX_STEP);
 }
@@ -170,12 +168,17 @@ static struct page *break_block(struct search *search, u8 *metadata)
 	return page;
 }
 
-/* Smaller data first, among equals in the order in which they were met */
+/*
+ * Smaller data first, among equals in the order in which they were met. Others' data,
+ * and a page that somebody holds does not move: a few are tried, and no more.
+ */
+#define MAX_MOVES	4
+
 static struct page *displace(struct search *search, u8 *metadata)
 {
+	unsigned int moves = 0, i;
 	enum dpt_level size;
 	struct page *page;
-	unsigned int i;
 
 	if (!READ_ONCE(dpt_cpd))
 		return NULL;
@@ -183,6 +186,8 @@ static struct page *displace(struct search *search, u8 *metadata)
 		for (i = 0; i < search->movables; i++) {
 			if (search->size[i] != size)
 				continue;
+			if (moves++ == MAX_MOVES)
+				return NULL;
 			if (!*search->spare)
 				*search->spare = alloc_page(search->gfp);
 			*metadata = search->movable[i];
@@ -203,7 +208,7 @@ static struct page *displace(struct search *search, u8 *metadata)
  */
 struct page *dpt_place(struct dpt_request *request)
 {
-	unsigned int steps = max_steps(request->far);
+	unsigned int steps = max_steps(request->again);
 	struct dpt_record record = {
 		.tag = request->tag,
 		.seed = request->seed,
@@ -219,7 +224,7 @@ struct page *dpt_place(struct dpt_request *request)
 		.mode = request->again ? MIGRATE_SYNC_LIGHT : MIGRATE_ASYNC,
 		.steps = steps,
 		.whole = DPT_INVALID,
-		.record = dpt_logging() || request->again ? &record : NULL,
+		.record = dpt_logging() ? &record : NULL,
 	};
 	u8 *metadata = &request->metadata;
 	struct page *page;
@@ -231,13 +236,9 @@ struct page *dpt_place(struct dpt_request *request)
 		page = displace(&search, metadata);
 	if (!page && READ_ONCE(dpt_prefer_fragmentation))
 		page = break_block(&search, metadata);
-	request->hope = search.raced || dpt_metadata_valid(search.whole) ||
-			(search.movables && READ_ONCE(dpt_cpd));
 	if (search.record) {
 		record.metadata = page ? *metadata : DPT_INVALID;
 		dpt_log(&record);
-		if (!page && request->far)
-			dpt_tell(&record);
 	}
 	return page;
 }

@@ -12,11 +12,13 @@
 
 /* Table I of the paper, but for tables that grow to the size they need */
 unsigned int dpt_max_soa_step = 4;
-/* Of the last search, when those failed */
+/* Of the second search, when those failed */
 unsigned int dpt_far_soa_step = DPT_MAX_STEP;
 unsigned int dpt_max_cva_count = 4;
 unsigned int dpt_max_cva_mib = 128;
 unsigned int dpt_ptp_mib;
+/* For runs that are to be alike; 0: secret */
+unsigned long dpt_fixed_key;
 bool dpt_cpd = true;
 bool dpt_fap = true;
 bool dpt_prefer_fragmentation;
@@ -63,6 +65,7 @@ static const struct kernel_param_ops lines_ops = {
 
 module_param_cb(max_soa_step, &step_ops, &dpt_max_soa_step, 0644);
 module_param_cb(far_soa_step, &step_ops, &dpt_far_soa_step, 0644);
+module_param_named(key, dpt_fixed_key, ulong, 0400);
 module_param_named(max_cva_count, dpt_max_cva_count, uint, 0644);
 module_param_named(max_cva_mib, dpt_max_cva_mib, uint, 0644);
 module_param_cb(ptp_mib, &pool_ops, &dpt_ptp_mib, 0644);
@@ -86,11 +89,11 @@ static const char * const names[DPT_COUNTERS] = {
 	[DPT_SPARE_FIT] = "spare_fit",
 	[DPT_LOST_RACES] = "lost_races",
 	[DPT_SEARCHED_AGAIN] = "searched_again",
-	[DPT_SEARCHED_FAR] = "searched_far",
-	[DPT_NO_PLACE] = "no_place",
+	[DPT_ANYWHERE] = "placed_anywhere",
 	[DPT_NO_MEMORY] = "no_memory",
 	[DPT_NO_LINE] = "no_line",
 	[DPT_DMT_GROWN] = "dmt_grown",
+	[DPT_EXCEPTIONS_GROWN] = "exceptions_grown",
 	[DPT_CVA_SEARCHES] = "cva_searches",
 	[DPT_CVA_ATTEMPTS] = "cva_attempts",
 	[DPT_CVA_SUCCESSES] = "cva_successes",
@@ -127,12 +130,26 @@ static int stats_show(struct seq_file *file, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
+/* Memory that the hash names: for each range its first page, and how many */
+static int ranges_show(struct seq_file *file, void *unused)
+{
+	unsigned int i;
+
+	for (i = 0; i < dpt_nr_ranges; i++)
+		seq_printf(file, "%llx %llu\n", dpt_ranges[i].start, dpt_ranges[i].frames);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(ranges);
+
 static int __init dpt_debugfs(void)
 {
+	struct dentry *folder;
+
 	if (!dpt_enabled())
 		return 0;
-	debugfs_create_file("stats", 0444, debugfs_create_dir("dpt", NULL), NULL,
-			    &stats_fops);
+	folder = debugfs_create_dir("dpt", NULL);
+	debugfs_create_file("stats", 0444, folder, NULL, &stats_fops);
+	debugfs_create_file("ranges", 0400, folder, NULL, &ranges_fops);
 	return 0;
 }
 late_initcall(dpt_debugfs);

@@ -104,6 +104,17 @@ static void nothing(void *unused)
 {
 }
 
+/*
+ * Wait for walks that may read what the processor is told of no more. A walk is over when its
+ * processor answers. One that is not asked, since it sets its bit only now, finds what
+ * is new: pairs with the barrier of cpumask_set_cpu() in switch_mm_irqs_off().
+ */
+void dpt_await_walks(struct mm_struct *mm)
+{
+	smp_mb();
+	on_each_cpu_mask(mm_cpumask(mm), nothing, NULL, true);
+}
+
 static bool copy_lines(struct dpt_dmt *new, const struct dpt_dmt *old, u64 seed)
 {
 	unsigned int i;
@@ -143,7 +154,7 @@ static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 		return order_of(new.lines) > PAGE_ALLOC_COSTLY_ORDER ? -ENOSPC : -ENOMEM;
 	spin_lock(&dpt->lock);
 	old = *dmt;
-	if (copy_lines(&new, &old, dpt_seed(dpt->space.id, level))) {
+	if (copy_lines(&new, &old, dpt_seed(dpt->space.key, level))) {
 		*dmt = new;
 		/* The processor must not find the table before its lines. */
 		smp_wmb();
@@ -157,13 +168,7 @@ static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 		return error;
 	}
 	dpt_count(DPT_DMT_GROWN);
-	/*
-	 * A walk is over when its processor answers. One that is not asked, since
-	 * it sets its bit only now, finds the new table: pairs with the barrier of
-	 * cpumask_set_cpu() in switch_mm_irqs_off().
-	 */
-	smp_mb();
-	on_each_cpu_mask(mm_cpumask(mm), nothing, NULL, true);
+	dpt_await_walks(mm);
 	free_pages((unsigned long)old.line, order_of(old.lines));
 	return 0;
 }
@@ -173,7 +178,7 @@ int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag)
 {
 	struct dpt_mm *dpt = mm->dpt;
 	struct dpt_dmt *dmt = &dpt->dmt[level];
-	u64 seed = dpt_seed(dpt->space.id, level);
+	u64 seed = dpt_seed(dpt->space.key, level);
 	u64 group = tag >> DPT_GROUP_SHIFT;
 	struct dpt_line *line, *free;
 	bool crowded = true;
@@ -213,7 +218,7 @@ static struct dpt_line *existing(struct dpt_mm *dpt, enum dpt_level level, u64 t
 	struct dpt_line *free;
 
 	return find(&dpt->dmt[level], tag >> DPT_GROUP_SHIFT,
-		    dpt_seed(dpt->space.id, level), &free);
+		    dpt_seed(dpt->space.key, level), &free);
 }
 
 void dpt_dmt_put(struct dpt_mm *dpt, enum dpt_level level, u64 tag)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where tables lie: id of the address space, level, tag, frames of memory, the
+ * Where tables lie: key of the address space, level, tag, frames of memory, the
  * frame that the hash names, stride, step, the frame that these name. Computed
  * by a program of its own.
  */
 static const struct {
-	u32 id;
+	u64 key;
 	u32 level;
 	u64 tag;
 	u64 frames;
@@ -62,4 +62,16 @@ static const struct {
 	{ 2, 0, 63854006391, 4194304, 650918, 1, 3, 652454 },
 	{ 2, 1, 81599144, 4194304, 2658656, 0, 8, 2658664 },
 	{ 4294967295u, 2, 152255, 65535, 10007, 2, 7, 10035 },
+	{ 0x50c191728c541241ull, 0, 49636530074, 33554429, 1681368, 2, 6, 3254232 },
+	{ 0xc3117314b6c006b4ull, 1, 22232032, 1048448, 508952, 2, 3, 246936 },
+	{ 0xa6399a757e3a82b2ull, 0, 52476122356, 1048448, 1046933, 1, 6, 1557 },
+	{ 0x12c4ff1d0727ba02ull, 1, 8523517, 1048448, 688728, 1, 5, 691288 },
+	{ 0x20fb877bf35ecbbbull, 0, 37358248751, 33554429, 32737228, 1, 10, 32742348 },
+	{ 0xd7748e5e1847b9c1ull, 0, 18347735780, 524252, 206220, 2, 9, 468508 },
+	{ 0x23600926a19f4fe3ull, 1, 87616235, 65535, 479, 0, 6, 485 },
+	{ 0xcb8463c566d9270dull, 2, 72680, 524252, 287035, 1, 3, 288571 },
+	{ 0x9295f17249fd138cull, 1, 79160148, 65535, 32695, 2, 3, 32707 },
+	{ 0x1d77445ac7567a2cull, 0, 65055460280, 33554429, 13790790, 1, 10, 13795910 },
+	{ 0x6e2dbcc0c8343954ull, 0, 3323465097, 33554429, 2892976, 1, 13, 2899632 },
+	{ 0x51078496e2ed5448ull, 0, 42090002189, 65535, 35461, 1, 13, 42117 },
 };
