@@ -14,8 +14,9 @@ SOURCE = Path(__file__).with_name("record") / "first_touches.c"
 # Gaps so long that nothing is reported in them.
 SAMPLE = Window(sample=(100_000, 5_000_000))
 
+_BY_PRESENCE = ["nodes", "doubled"]
 # What presence does not say.
-_BY_FAULTS = {"zeros", "counted", "forked"}
+_BY_FAULTS = ["zeros", "counted", "written", "forked"]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_recorder
-@pytest.mark.parametrize("mode", ["nodes", "doubled", "zeros", "counted", "forked"])
+@pytest.mark.parametrize("mode", [*_BY_PRESENCE, *_BY_FAULTS])
 def test_a_sample_faults_as_the_whole_does(program: Path, mode: str, tmp_path: Path) -> None:
     recordings = [
         pagelab.record([program, mode], tmp_path / name, window=window, code=False)

@@ -1,4 +1,5 @@
-/* Touches memory first in several ways, with work between: first_touches nodes|doubled|zeros|counted|forked */
+/* Touches memory first in several ways, with work between: first_touches nodes|doubled|zeros|counted|written|forked */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -72,6 +73,22 @@ static void counted(void)
 			memory[page * 7 % 1024 * PAGE]++;
 }
 
+/* Memory that is stored to, and written to a file after that. */
+static void written(void)
+{
+	char *memory = map(1024 * PAGE);
+	int nowhere = open("/dev/null", O_WRONLY);
+
+	for (int step = 0; step < 50; step++, work()) {
+		char *part = memory + step * 20 * PAGE;
+
+		for (int i = 0; i < 20; i++)
+			part[i * PAGE] = 1;
+		if (write(nowhere, part, 20 * PAGE) != 20 * PAGE)
+			_exit(1);
+	}
+}
+
 /* Memory that a child stores to, of which it has copies then. */
 static void forked(void)
 {
@@ -102,6 +119,9 @@ int main(int count, char **words)
 		return 0;
 	case 'c':
 		counted();
+		return 0;
+	case 'w':
+		written();
 		return 0;
 	case 'f':
 		forked();
