@@ -184,7 +184,7 @@ fn dpt() -> Result<Dpt, ConfigError> {
             large: NO_CACHE,
             huge: NO_CACHE,
         },
-        // Of more than one frame each: what is asked for as one is a page of PTEs.
+        // More than one frame each: what is asked for as one is a page of PTEs.
         dmt: DmtConfig {
             huge: 128,
             ..DmtConfig::default()

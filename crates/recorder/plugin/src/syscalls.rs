@@ -109,7 +109,7 @@ fn tell_presence(ring: &Ring, call: Call, number: i64, arguments: &[u64; 6]) {
         Call::Memory => presence::before_call(ring, number, arguments),
         Call::Clone if !makes_thread(number, arguments[0]) => presence::tell_all(ring),
         Call::Exec | Call::ExitGroup => presence::tell_all(ring),
-        // Of what the kernel copies, too, the program's touches come before.
+        // The program's touches come before what the kernel copies, too.
         Call::Exit | Call::Copy(_) | Call::Vector { .. } => presence::tell_faults(ring),
         Call::Clone | Call::Other => {}
     }

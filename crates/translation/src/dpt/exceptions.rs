@@ -11,7 +11,7 @@ const MOST_PAGES: usize = 512;
 /// log2 of the size of an address in the folder.
 const ADDRESS_SHIFT: u32 = 3;
 
-/// What names a page of PTEs in the table.
+/// Name of a page of PTEs in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) tag: u64,
@@ -54,13 +54,13 @@ pub(super) struct Exceptions {
     used: usize,
 }
 
-/// Where a search ends.
+/// End of a search.
 struct Found {
     /// Lines read.
     probes: usize,
     /// The slot, by number.
     at: Option<usize>,
-    /// Where it could be.
+    /// Place at which it could be.
     free: Option<usize>,
 }
 
@@ -192,7 +192,7 @@ impl Exceptions {
         *self.slot(named, at) = Slot::Gone;
     }
 
-    /// Where a page of PTEs is.
+    /// Place of a page of PTEs.
     #[cfg(test)]
     pub(super) fn frame(&self, named: Named) -> Option<Pfn> {
         let at = self.find(named).at?;
@@ -202,7 +202,7 @@ impl Exceptions {
         }
     }
 
-    /// What a search reads, one after the other: the page's address in the folder, then lines.
+    /// Addresses that a search reads, one after the other: the page's address in the folder, then lines.
     pub(super) fn reads(&self, named: Named) -> impl Iterator<Item = PhysAddr> + use<> {
         let page = named.page(self.pages.len());
         let entry = self.folder.address().0 + ((page as u64) << ADDRESS_SHIFT);

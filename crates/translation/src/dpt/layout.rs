@@ -31,7 +31,7 @@ pub(super) struct PtePage {
     pub(super) frame: Pfn,
     /// Its entries in use.
     pub(super) used: u16,
-    /// Whether the table of exceptions has it.
+    /// The table of exceptions has it.
     pub(super) elsewhere: bool,
 }
 

@@ -77,7 +77,7 @@ impl Dpt {
         metadata::Metadata::from_code(metadata).frame(base, frames)
     }
 
-    /// Whether metadata say that the page of PTEs is in none of the frames of equation 1.
+    /// Do metadata say that the page of PTEs is in none of the frames of equation 1?
     pub fn is_elsewhere(metadata: u8) -> bool {
         metadata::Metadata::from_code(metadata) == metadata::Metadata::ELSEWHERE
     }
@@ -212,7 +212,7 @@ impl Distributed {
         exceptions.add(frames, named, frame, work)
     }
 
-    /// What the table of exceptions knows a page of PTEs by.
+    /// Name by which the table of exceptions knows a page of PTEs.
     fn named(&self, spot: Spot) -> Named {
         Named {
             tag: spot.tag,
