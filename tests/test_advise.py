@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from emulators import needs_recorder
 from pagelab.advising import candidates, verdict
 from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Looking, Resident
@@ -25,7 +26,7 @@ PAGELAB = [sys.executable, "-m", "pagelab"]
 HUGE = 64 << 20
 # Touches 64 MiB of malloc's and ends; or with what it is told.
 TOUCHES = "import sys; a = bytearray(int(sys.argv[1]) << 20); sys.exit(int(sys.argv[2]))"
-NAMES = ("malloc: huge pages", "the same, large steps")
+NAMES = ("malloc: huge pages", "... and large steps")
 
 
 def _run(*words: str, stdin: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -218,3 +219,19 @@ def test_tunables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         "glibc.malloc.arena_max=1",
         f"glibc.malloc.top_pad={64 << 20}",
     ]
+
+
+@needs_recorder
+def test_the_model_says_what_each_setting_would_do(tmp_path: Path) -> None:
+    options = ["-q", "--why", "-m", "zen3", "--json", "--time", "1", "--out", str(tmp_path)]
+    program = [sys.executable, "-c", "a = bytearray(32 << 20)"]
+    done = _run("advise", *options, "--", *program)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["model"]["machine"] == "zen3"
+    assert found["model"]["where"][1].startswith("Page faults take")
+    for one in found["tried"]:
+        assert 0.2 < one["predicted"] < 5
+        if one["name"] in NAMES:
+            # First touches are what such a program does.
+            assert one["predicted"] > 1

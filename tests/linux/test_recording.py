@@ -190,7 +190,7 @@ def test_walks_by_hash_read_what_the_simulators_dpt_does(machine: Machine, tmp_p
     if not where.emulator.exists():
         pytest.skip("no emulator: make linux-qemu")
     program = build.build_program(where, Path(__file__).parent / "walks.c")
-    # 1.25 GB: docs/dpt-linux.md, "Small memories".
+    # In 1 GB steps may not lead out of the kernel's own memory.
     machine = replace(
         machine,
         memory=1280,

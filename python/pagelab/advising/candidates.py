@@ -74,7 +74,7 @@ def of(command: list[str]) -> tuple[list[Candidate], list[Unavailable]]:
 def _for_who_asks(command: list[str]) -> Iterator[Candidate]:
     yield Candidate("malloc: huge pages", "malloc asks for huge pages", _tunables(_ASKING))
     yield Candidate(
-        "the same, large steps",
+        "... and large steps",
         f"malloc asks for huge pages and its heap grows by {_STEP >> 20} MiB at once",
         _tunables(f"{_ASKING}:{_GROWING}"),
     )
@@ -95,10 +95,10 @@ def _of_runtime(command: list[str]) -> Iterator[Candidate]:
     program = Path(os.path.realpath(shutil.which(command[0]) or command[0])).name
     if program == "java":
         options = _added("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages")
-        yield Candidate("huge pages in the JVM", "the JVM's heap asks for huge pages", options)
+        yield Candidate("JVM: huge pages", "the JVM's heap asks for huge pages", options)
     if program in ("node", "nodejs"):
         options = _added("NODE_OPTIONS", "--use-largepages=silent")
-        yield Candidate("huge pages for Node's code", "Node's code is in huge pages", options)
+        yield Candidate("Node: huge code", "Node's code is in huge pages", options)
 
 
 def _tunables(wanted: str) -> dict[str, str]:

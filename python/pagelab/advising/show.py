@@ -3,17 +3,18 @@
 import math
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from pagelab import units
 from pagelab.advising.candidates import Unavailable
 from pagelab.advising.resident import Resident
 from pagelab.advising.trials import Ratio, Trial
-from pagelab.advising.verdict import Advice, Verdict, headline, to_type
+from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, to_type
+from pagelab.advising.why import Why
 
 SCHEMA = "pagelab.advice/1"
-_HEAD = ("setting", "times faster", "", "huge", "faults", "peak")
+_HEAD = ("setting", "times faster", "", "model", "huge", "faults", "peak")
+_SHORT = {"no difference": "same", "cannot be told": "unclear"}
 
 
 def interval(ratio: Ratio) -> str:
@@ -24,14 +25,21 @@ def interval(ratio: Ratio) -> str:
 
 
 def _rows(advice: Advice) -> list[tuple[str, ...]]:
+    """The head and the rows; without what was predicted where nothing was."""
     base, again = advice.trials.base, advice.trials.again
     rows: list[tuple[str, ...]] = [
-        ("unchanged", interval(advice.noise), "against itself", *_memory(base, again))
+        ("unchanged", interval(advice.noise), "(itself)", "", *_memory(base, again))
     ]
     for one in sorted(advice.verdicts, key=lambda one: -one.cpu.median):
         name, effect = one.trial.candidate.name, one.effect
-        rows.append((name, interval(one.cpu), effect, *_memory(one.trial)))
-    return rows
+        predicted = advice.predicted.get(name)
+        model = "" if predicted is None else f"{predicted:.2f}"
+        rows.append(
+            (name, interval(one.cpu), _SHORT.get(effect, effect), model, *_memory(one.trial))
+        )
+    if advice.predicted:
+        return [_HEAD, *rows]
+    return [(*row[:3], *row[4:]) for row in (_HEAD, *rows)]
 
 
 def _memory(trial: Trial, other: Trial | None = None) -> tuple[str, str, str]:
@@ -43,25 +51,31 @@ def _memory(trial: Trial, other: Trial | None = None) -> tuple[str, str, str]:
 
 def table(advice: Advice) -> Table:
     """For a terminal."""
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in _HEAD:
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    head, *rows = _rows(advice)
+    for name in head:
         left = name in ("setting", "")
         shown.add_column(name, justify="left" if left else "right", no_wrap=name != "setting")
-    for row in _rows(advice):
+    for row in rows:
         shown.add_row(*row)
     return shown
 
 
 def markdown(advice: Advice, command: list[str], file: str) -> str:
     """For an issue: the answer, what to type, and the table."""
-    head = ["| " + " | ".join(row) + " |" for row in (_HEAD, ("---",) * len(_HEAD))]
-    rows = ["| " + " | ".join(row) + " |" for row in _rows(advice)]
+    head, *found = _rows(advice)
+    lines = (head, ("---",) * len(head), *found)
+    rows = ["| " + " | ".join(row) + " |" for row in lines]
     typed = [] if advice.best is None else ["", f"    {to_type(advice.best, command, file)}"]
-    return "\n".join([headline(advice), *typed, "", *head, *rows])
+    return "\n".join([headline(advice), *typed, "", *rows])
 
 
 def as_json(
-    advice: Advice, command: list[str], missing: list[Unavailable], host: dict[str, str]
+    advice: Advice,
+    command: list[str],
+    missing: list[Unavailable],
+    host: dict[str, str],
+    why: Why | None = None,
 ) -> dict[str, Any]:
     """For programs, and for `pagelab run`."""
     best = advice.best
@@ -75,18 +89,23 @@ def as_json(
         "interrupted": advice.trials.interrupted,
         "noise": _ratio(advice.noise),
         "unchanged": _trial(advice.trials.base),
-        "tried": [_verdict(one) for one in advice.verdicts],
+        "tried": [
+            _verdict(one, advice.predicted.get(one.trial.candidate.name)) for one in advice.verdicts
+        ],
+        "disagreements": disagreements(advice),
+        "model": None if why is None else {"machine": why.machine, "where": why.where()},
         "not_tried": [{"name": one.name, "why": one.why} for one in missing],
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict, predicted: float | None) -> dict[str, Any]:
     return {
         **verdict.trial.candidate.as_json(),
         "effect": verdict.effect,
         "faster": _ratio(verdict.cpu),
         "faster_wall": _ratio(verdict.wall),
         "rounds_needed": verdict.rounds,
+        "predicted": predicted,
         **_trial(verdict.trial),
     }
 

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pagelab import units
@@ -16,6 +16,8 @@ SETTLED = 0.02
 # many more or fewer faults.
 _HUGE_PAGE = 2 << 20
 _FAULTS = 0.05
+# A prediction so far beyond the interval, or half of the change, disagrees with the runs.
+_APART = 0.03
 
 Effect = Literal["faster", "slower", "no difference", "no effect", "cannot be told"]
 
@@ -38,6 +40,7 @@ class Advice:
     trials: Trials
     verdicts: list[Verdict]
     noise: Ratio
+    predicted: dict[str, float] = field(default_factory=dict)
 
     @property
     def quiet(self) -> bool:
@@ -77,7 +80,7 @@ def _effect(trials: Trials, trial: Trial, cpu: Ratio, *, quiet: bool) -> Effect:
 
 
 def engaged(base: Trial, trial: Trial) -> bool:
-    """Has the setting changed the program's memory: its huge pages, or its faults?"""
+    """True if the setting has changed the program's memory: its huge pages, or its faults."""
     huge = abs(trial.resident.huge - base.resident.huge)
     faults = abs(trial.faults - base.faults)
     return huge >= _HUGE_PAGE or faults > _FAULTS * max(base.faults, trial.faults)
@@ -90,6 +93,22 @@ def _enough(trials: Trials, cpu: Ratio) -> int | None:
     if change <= 0 or not math.isfinite(wide):
         return None
     return math.ceil(trials.rounds * (wide / change) ** 2)
+
+
+def disagreements(advice: Advice) -> list[str]:
+    """Sentences on what was predicted and did not come true, which is said first."""
+    found = []
+    for one in advice.verdicts:
+        predicted = advice.predicted.get(one.trial.candidate.name)
+        if predicted is None or one.effect in ("cannot be told", "no effect"):
+            continue
+        apart = max(_APART, abs(one.cpu.median - 1) / 2)
+        if not one.cpu.low - apart <= predicted <= one.cpu.high + apart:
+            found.append(
+                f"The model is wrong on {one.trial.candidate.name}: it predicts "
+                f"{_times(predicted)} times, runs took {_times(one.cpu.median)} times less."
+            )
+    return found
 
 
 def headline(advice: Advice) -> str:
@@ -110,7 +129,10 @@ def headline(advice: Advice) -> str:
             f"and {units.size(abs(more))} {word} memory where {best.trial.candidate.words}."
         )
     if any(one.effect == "cannot be told" for one in advice.verdicts):
-        return "No verdict: what was tried is too near to the unchanged program to tell it apart."
+        return (
+            "No verdict: what was tried could not be told from the unchanged program in "
+            f"{advice.trials.rounds} rounds."
+        )
     if not advice.verdicts:
         return "No: this machine has no setting to try."
     if all(one.effect == "no effect" for one in advice.verdicts):

@@ -5,6 +5,7 @@ import os
 import platform
 import shlex
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +13,10 @@ import typer
 from rich.console import Console
 
 from pagelab import advice, jobs, progress, recording, store
-from pagelab.advising import candidates, show, trials, verdict
+from pagelab.advising import candidates, show, trials, verdict, why
 from pagelab.advising.trials import Program
 from pagelab.advising.verdict import Advice
+from pagelab.advising.why import Why
 from pagelab.cli import options
 from pagelab.environment import given
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
@@ -31,6 +33,11 @@ def advise(
     seconds: Annotated[
         float, typer.Option("--time", min=1, help="Seconds that runs may take in all.")
     ] = 120,
+    explain: Annotated[
+        bool,
+        typer.Option("--why", help="Also record and simulate it: where, and what the model says."),
+    ] = False,
+    machine: options.Machine = None,
     out: options.Out = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the answer for an issue or a README.")
@@ -65,6 +72,16 @@ def advise(
             )
         )
         meter.finish()
+    found_why = None
+    if explain and not decided.trials.interrupted:
+        found_why = why.ask(
+            program,
+            [one.trial.candidate for one in decided.verdicts],
+            decided.trials.base.seconds,
+            machine=machine,
+            progress=not quiet,
+        )
+        decided = replace(decided, predicted=found_why.predicted)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
     host = {
@@ -72,7 +89,7 @@ def advise(
         "kernel": platform.release(),
         "transparent_hugepage": advice.huge_pages() or "none",
     }
-    result = show.as_json(decided, program, missing, host)
+    result = show.as_json(decided, program, missing, host, found_why)
     with store.nothing_left_of(directory):
         _write(file, json.dumps(result, indent=1))
     if as_json:
@@ -80,7 +97,7 @@ def advise(
     elif markdown:
         typer.echo(show.markdown(decided, program, str(file)))
     else:
-        _print(decided, program, missing, host["cpu"], file, console)
+        _print(decided, program, missing, host["cpu"], file, console, found_why)
     if decided.trials.interrupted:
         raise typer.Exit(InterruptedRunError.exit_code)
 
@@ -92,11 +109,16 @@ def _print(
     cpu: str,
     file: Path,
     console: Console,
+    found_why: Why | None,
 ) -> None:
+    for sentence in verdict.disagreements(decided):
+        console.print(sentence, style="bold", highlight=False)
     console.print(verdict.headline(decided), style="bold", highlight=False)
     if decided.best is not None:
         typer.echo(f"\n  {verdict.to_type(decided.best, program, str(file))}\n")
     console.print(show.table(decided))
+    for sentence in found_why.where() if found_why else []:
+        console.print(sentence, highlight=False, markup=False)
     for one in decided.verdicts:
         if one.rounds is not None:
             console.print(

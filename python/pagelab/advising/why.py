@@ -1,0 +1,129 @@
+"""A program's walks and faults by function, and the model's predictions for each setting."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pagelab import advice, annotating, api
+from pagelab.advising.candidates import Candidate
+from pagelab.annotating import By
+from pagelab.results import Comparison
+from pagelab.window import Window
+
+# A program makes about so many accesses a second; so many are simulated, in pieces of a million.
+_A_SECOND = 1_000_000_000
+_TAKEN = 100_000_000
+_PIECE = 1_000_000
+# Page sizes that memory is backed with, by the kernel's mode.
+_PAGES = {"always": "2M", "madvise": "madvise", "never": "4K"}
+# Rows that are named, and the least share that makes one worth it.
+_ROWS = 3
+_WORTH = 0.1
+
+
+@dataclass(frozen=True)
+class Why:
+    """Predictions by the name of a setting, and the comparison of the unchanged program."""
+
+    machine: str
+    predicted: dict[str, float]
+    unchanged: Comparison
+    notes: list[str] = field(default_factory=list)
+
+    def where(self) -> list[str]:
+        """Sentences on the functions that walks and faults are in."""
+        run = self.unchanged.baseline
+        parts: list[tuple[str, By, float]] = [
+            ("Page walks", "walk_cycles", run.share("translation")),
+            ("Page faults", "faults", run.share("faults") + run.share("zeroing")),
+        ]
+        found = []
+        for what, by, of_all in parts:
+            rows = annotating.ordered(annotating.functions(run), by)
+            total = sum(getattr(row, by) for row in rows)
+            shares = [
+                (row.function or row.place, getattr(row, by) / total) for row in rows if total
+            ]
+            named = [f"{name} ({share:.0%})" for name, share in shares[:_ROWS] if share >= _WORTH]
+            text = f"{what} take {of_all:.1%} of the time"
+            found.append(f"{text}, in {', '.join(named)}." if named else f"{text}.")
+        return found
+
+
+def ask(
+    command: Sequence[str],
+    candidates: list[Candidate],
+    seconds: float,
+    *,
+    machine: str | None,
+    progress: bool,
+) -> Why:
+    """Records the program as it is and with each setting, and simulates it on a machine.
+
+    Of a program that takes longer than a tenth of a second pieces are simulated. Raises
+    PagelabError when it cannot be recorded.
+    """
+    accesses = int(seconds * _A_SECOND)
+    period = _PIECE * max(1, accesses // _TAKEN)
+    window = Window(sample=(_PIECE, period)) if period > _PIECE else Window()
+    own = _PAGES[advice.huge_pages() or "never"]
+
+    def simulated(environment: dict[str, str], pages: list[str]) -> Comparison:
+        with _given(environment), _output_thrown_away():
+            return api.compare(
+                list(command),
+                ["radix"],
+                machine=machine,
+                pages=pages,
+                window=window,
+                progress=progress,
+            )
+
+    without = [one for one in candidates if one.no_huge_pages]
+    unchanged = simulated({}, [own, *(["4K"] if without and own != "4K" else [])])
+    base = next(run for run in unchanged.runs if run.pages == own)
+    predicted = {
+        one.name: base.elapsed / run.elapsed
+        for one in without
+        for run in unchanged.runs
+        if run.pages == "4K"
+    }
+    for one in candidates:
+        if not one.no_huge_pages:
+            run = simulated(one.environment, [own]).runs[0]
+            predicted[one.name] = base.elapsed / run.elapsed
+    alone = unchanged.model_copy(update={"runs": [base]})
+    return Why(base.machine_name, predicted, alone, unchanged.notes)
+
+
+@contextmanager
+def _given(environment: dict[str, str]) -> Iterator[None]:
+    """Variables that recorded programs have besides."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _output_thrown_away() -> Iterator[None]:
+    """Standard output of programs that are recorded; a file that they read begins anew."""
+    if Path("/proc/self/fd/0").is_file():
+        os.lseek(0, 0, os.SEEK_SET)
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
