@@ -98,6 +98,7 @@ class Machine(MachineBase):
         l2_2m: Mapping[str, Any] | None = None,
         l2_1g: Mapping[str, Any] | None = None,
         l2_cycles: int | None = None,
+        asids: bool | None = None,
     ) -> "Machine":
         """Changes keys of `tlb`."""
         return self._with(
@@ -110,6 +111,7 @@ class Machine(MachineBase):
                 "l2_2m": l2_2m,
                 "l2_1g": l2_1g,
                 "l2_cycles": l2_cycles,
+                "asids": asids,
             },
         )
 
