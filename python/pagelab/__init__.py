@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __version__ = _version()
 
-# Where each name is. It is imported when it is first used: the package takes no time to import.
+# Module of each name. It is imported when it is first used: the package takes no time to import.
 _PLACES = {
     **dict.fromkeys(("compare", "measure", "record", "simulate"), "pagelab.api"),
     **dict.fromkeys(("annotate", "diff", "sweep", "validate"), "pagelab.studies"),

@@ -10,7 +10,7 @@ from typing import NoReturn
 from pagelab import __version__, _core
 from pagelab.errors import PagelabError, UsageError, exit_code
 
-# What writing to standard output ends with when nothing more goes into it.
+# Errors of writing to standard output when nothing more goes into it.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     except (PagelabError, _core.Error) as error:
         _fail(str(error), exit_code(error))
     except UnicodeEncodeError as error:
-        # Of a file's name: standard output takes everything.
+        # A file's name that is no text: standard output takes everything.
         _fail(f"{error.object} is not text in UTF-8; give it another name", UsageError.exit_code)
     except BrokenPipeError:
         _end_of_pipe()
@@ -56,7 +56,7 @@ def _occupy_standard_streams() -> bool:
 
     Otherwise the next files that are opened are those, and what is printed goes into them.
     """
-    # What is printed when output is closed is an error, as with any program.
+    # Printing when output is closed is an error, as with any program.
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(number)

@@ -1,4 +1,4 @@
-"""What to type for pages of another size on Linux."""
+"""Advice on Linux's settings for pages of another size."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ def huge_pages() -> str | None:
 
 
 def to_have(comparison: Comparison, run: Run) -> list[Advice]:
-    """What gives the program a run's pages; nothing where that takes another page table."""
+    """Settings that give the program a run's pages; nothing where that takes another page table."""
     base = comparison.baseline
     if run.pages == base.pages or run.design != base.design:
         return []

@@ -1,4 +1,4 @@
-"""Where misses come from: the lines and functions of a run, and the kinds of memory.
+"""Origins of misses: the lines and functions of a run, and the kinds of memory.
 
 All shares are of the run's own totals, which the rows add up to.
 """
@@ -16,7 +16,7 @@ from pagelab.counts import CodeCosts, Line, MappingCosts
 from pagelab.errors import PagelabError, unknown
 from pagelab.results import Comparison, Run
 
-# What each column shows a share of, and its heading.
+# Quantity that each column shows a share of, and its heading.
 COLUMNS = {
     "walk_cycles": "walks",
     "l2_tlb_misses": "L2 TLB",
@@ -44,7 +44,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class Annotation:
-    """What the code and the memory of a run miss, the most expensive first."""
+    """Misses of the code and the memory of a run, the most expensive first."""
 
     design: str
     functions: list[Line]
@@ -116,7 +116,7 @@ def ordered(rows: Iterable[Costs], by: By) -> list[Costs]:
 
 
 def shares(row: CodeCosts, rows: Iterable[CodeCosts]) -> list[str]:
-    """What part of each column's total a row is, in percent."""
+    """Part of each column's total that a row is, in percent."""
     rows = list(rows)
     found = []
     for name in COLUMNS:

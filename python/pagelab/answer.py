@@ -1,4 +1,4 @@
-"""What a comparison says about a question: a decision for each machine, and its text.
+"""Answer of a comparison to a question: a decision for each machine, and its text.
 
 `decision` decides, `verdict` writes the text; result.json keeps both as `answer`.
 """
@@ -37,7 +37,7 @@ class Change(Model):
 
 
 class Decision(Model):
-    """What the runs on a machine say about changing from the baseline to the best of the others.
+    """Verdict of the runs on a machine on changing from the baseline to the best of the others.
 
     `gain` is speed, as in the table; `cost` is the share of the baseline's time that free
     translation would save, `bound` the speed that it would gain, where a run says so.
@@ -65,7 +65,7 @@ class Decision(Model):
 
 
 class Advice(Model):
-    """What to do, and what to type for it, if that is all it takes."""
+    """Advice, and what to type for it, if that is all it takes."""
 
     words: str
     command: str | None = None

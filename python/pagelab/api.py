@@ -1,4 +1,4 @@
-"""What the commands do, as functions: record, simulate, compare, measure.
+"""The commands as functions: record, simulate, compare, measure.
 
 `import pagelab` is enough: they are `pagelab.record` and so on. Each of them works without a word;
 `progress=True` shows on standard error how far it is. The first Ctrl-C (SIGINT) asks what runs to
@@ -213,7 +213,7 @@ def compare(
     if machine is None:
         machine = default_machine(source, tell_once if progress else _be_quiet)
     if isinstance(source, Sequence) and not isinstance(source, str):
-        # What is wrong with the rest is said before the program runs.
+        # Errors in the rest are said before the program runs.
         work = check(designs, machine=machine, pages=pages, seed=seed)
         part = bounded(window)
         with TemporaryDirectory(prefix="pagelab-") as scratch:
@@ -413,7 +413,7 @@ def _simulations(
 
 @contextmanager
 def _elsewhere(dask: str | None, workers: int | None) -> Iterator[jobs.Elsewhere | None]:
-    """What simulates pieces on a cluster, so many at once, if there is one."""
+    """Executor of pieces on a cluster, so many at once, if there is one."""
     if dask is None:
         yield None
         return
@@ -451,7 +451,7 @@ def _runs(
     runs = [run for run in ended if isinstance(run, Run)]
     if runs:
         return runs
-    # What is wrong with the source is wrong for every design.
+    # An error in the source is one for every design.
     what = "; ".join(dict.fromkeys(run.error for run in ended if isinstance(run, Failure)))
     if interrupted:
         raise InterruptedRunError(what)
@@ -460,7 +460,7 @@ def _runs(
     raise RecordingError(f"{name}: {what} ({recording.summary(recorded)})")
 
 
-# Of these the sender does not wait for long. Ctrl-C only ends a recording: who is at a terminal can
+# The sender does not wait for these long. Ctrl-C only ends a recording: who is at a terminal can
 # have the simulation end by a second one.
 _HURRYING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -472,7 +472,7 @@ def _hurry(recorded: Recording | None) -> int | None:
 
 
 def _shares(runs: list[Run], recorded: Recording | None) -> list[str]:
-    """How much was simulated by runs that were stopped, in words."""
+    """Simulated share of runs that were stopped, in words."""
     shares = [run.host["share"] for run in runs if "share" in run.host]
     if not shares:
         return []
@@ -509,7 +509,7 @@ def _tell(line: str) -> None:
 
 @functools.cache
 def tell_once(line: str) -> None:
-    """What `check` has said of a machine, `compare` does not say again."""
+    """Warnings of `check` about a machine are not said again by `compare`."""
     _tell(line)
 
 

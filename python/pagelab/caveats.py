@@ -1,4 +1,4 @@
-"""What limits the truth of an answer."""
+"""Limits of the truth of an answer."""
 
 from pagelab import first_touch, units
 from pagelab.decision import why_no_bound
@@ -43,7 +43,7 @@ def caveats(comparison: Comparison) -> list[str]:
 
 
 def _no_bounds(comparison: Comparison) -> list[str]:
-    """Where `ideal` is not the bound that it should be."""
+    """Runs in which `ideal` is not the bound that it should be."""
     caveats = []
     for name in comparison.machines:
         on_machine = comparison.on(name)

@@ -1,4 +1,4 @@
-"""What a run counted: the parts of its JSON (`pagelab.run/1`) as models.
+"""Counts of a run: the parts of its JSON (`pagelab.run/1`) as models.
 
 Rust's types say what they are (`_core.run_schema`), which the tests compare these with;
 docs/simulate.md says what each field means. Cycles, bytes and frames are whole numbers
@@ -15,13 +15,13 @@ Natural = Annotated[int, Field(ge=0)]
 
 
 class Model(BaseModel):
-    """What has been written to JSON, whole: a field that is not known is an error."""
+    """A model of JSON that was written whole: a field that is not known is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Cycles(Model):
-    """Where the time went.
+    """Time by cause.
 
     `elapsed` is the time of the core that took longest. The parts add up to `total`, the sum
     over all cores.
@@ -40,7 +40,7 @@ class Cycles(Model):
     # Part of `faults` in results of before it was counted by itself.
     zeroing: Natural = 0
     migrations: Natural
-    # What free translation would save of `total`, by a second clock; part of no sum. Absent where
+    # Saving of `total` by free translation, by a second clock; part of no sum. Absent where
     # the machine has none.
     recoverable: Natural | None = None
     frequency_hz: Annotated[float, Field(gt=0)]
@@ -77,7 +77,7 @@ class Latency(Model):
 
 
 class ServedBy(Model):
-    """How many references each level answered."""
+    """Number of references that each level answered."""
 
     l1: Natural
     l2: Natural
@@ -104,7 +104,7 @@ class Walks(Model):
 
 
 class Coherence(Model):
-    """What keeping the private caches of several cores coherent came to."""
+    """Counts of keeping the private caches of several cores coherent."""
 
     transfers: Natural
     upgrades: Natural
@@ -139,7 +139,7 @@ class Fetch(Model):
 
 
 class CoreCounts(Model):
-    """What one core did, up to the end of its program. Times are in cycles."""
+    """Figures of one core, up to the end of its program. Times are in cycles."""
 
     instructions: Natural
     accesses: Natural
@@ -197,7 +197,7 @@ class Blocks(Model):
 
 
 class Hashed(Model):
-    """How pages were placed whose frames are hashed."""
+    """Placement of pages whose frames are hashed."""
 
     front: Natural
     back: Natural
@@ -206,7 +206,7 @@ class Hashed(Model):
 
 
 class Segments(Model):
-    """What is in restrictive segments (`utopia`)."""
+    """Contents of restrictive segments (`utopia`)."""
 
     places: BySize
     used: BySize
@@ -219,7 +219,7 @@ class Segments(Model):
 
 
 class Tiers(Model):
-    """What the `tiered` manager did; `hot` and `cold` are pages of each of two nodes."""
+    """Counts of the `tiered` manager; `hot` and `cold` are pages of each of two nodes."""
 
     ticks: Natural
     demoted: Natural
@@ -296,7 +296,7 @@ class TimelinePoint(Model):
 
 
 class Gap(Model):
-    """What was not measured between two windows; times, of the kernel, in cycles."""
+    """The part not measured between two windows; times, of the kernel, in cycles."""
 
     instructions: Natural = 0
     faults: Natural = 0
@@ -327,7 +327,7 @@ class SampleWindow(Model):
     llc_misses: Natural = 0
     # Absent from results of before it was known what a window stands for.
     after: Gap = Gap()
-    # Of `Run.tlb_counters` what happened in the window, and by how much `Run.design_counters` have
+    # Part of `Run.tlb_counters` in the window, and by how much `Run.design_counters` have
     # changed in it.
     tlb_counters: dict[str, Natural] | None = None
     design_counters: dict[str, int] | None = None
@@ -372,7 +372,7 @@ class HeatMap(Model):
 
     @property
     def columns(self) -> int:
-        """How many there are."""
+        """Number of columns."""
         return max((len(row.accesses) for row in self.rows), default=0)
 
     def counts(self, of: Literal["accesses", "l2_tlb_misses", "faults"]) -> list[list[int]]:
@@ -382,9 +382,9 @@ class HeatMap(Model):
 
 
 class CodeCosts(Model):
-    """What accesses came to: misses, walks with their cycles, faults with theirs."""
+    """Costs of accesses: misses, walks with their cycles, faults with theirs."""
 
-    # Of what several programs at once have done.
+    # Number among several programs at once.
     program: Natural
     accesses: Natural
     l1_tlb_misses: Natural
@@ -422,7 +422,7 @@ class Line(CodeCosts):
 
     @property
     def place(self) -> str:
-        """Where it is, in a word: function, or file, and line."""
+        """Place in a word: function, or file, and line."""
         if self.row != "line":
             return "(other lines)" if self.row == "others" else "(no file)"
         name = self.function or self.module
@@ -446,7 +446,7 @@ class MappingCosts(CodeCosts):
 
     @property
     def place(self) -> str:
-        """What it is, in a word or two."""
+        """Kind of memory, in a word or two."""
         return f"{self.kind} {Path(self.name).name}" if self.name else self.kind
 
 
@@ -471,11 +471,11 @@ class PiecesBound(Model):
 
 
 class Pieces(Model):
-    """How a program was cut into pieces: docs/scale.md."""
+    """Cut of a program into pieces: docs/scale.md."""
 
     count: Natural
     accesses: Natural
-    # Of each piece, what was simulated before it without a clock; and then with one.
+    # For each piece, what was simulated before it without a clock; and then with one.
     warm_up: list[Natural]
     # Lines that were brought in before these.
     lines: list[Natural] = []

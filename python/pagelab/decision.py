@@ -9,14 +9,14 @@ from pagelab.results import INTERRUPTED, Comparison, Run
 NOTICEABLE = 0.005
 # A confidence interval this far from nothing, and no further, settles that there is little to tell.
 SETTLED = 0.02
-# Of misses it is chance; of a share of faults worth a look.
+# Share of misses that is chance; share of faults that is worth a look.
 SMALL = 0.05
-# Of a share of accesses below this it does not matter from where they are served.
+# Share of accesses below which it does not matter from where they are served.
 CROWDED = 0.001
 
 
 def decide(comparison: Comparison) -> Decision:
-    """What the runs on one machine say."""
+    """Decision by the runs on one machine."""
     base = comparison.baseline
     rivals = _rivals(comparison)
     best = max(rivals, key=comparison.speedup, default=None)
@@ -46,7 +46,7 @@ def decide(comparison: Comparison) -> Decision:
 
 
 def subject(base: Run, run: Run) -> str:
-    """What is different from the baseline: `2 MB pages`, `dpt`, `dpt with 2 MB pages`."""
+    """Difference from the baseline: `2 MB pages`, `dpt`, `dpt with 2 MB pages`."""
     sizes = {"madvise": "2 MB pages where the program asks for them"}
     pages = sizes.get(run.pages, f"{run.pages[:-1]} {run.pages[-1]}B pages")
     if run.pages == base.pages:
@@ -62,7 +62,7 @@ def ideal(comparison: Comparison, pages: str) -> Run | None:
 
 
 def why_no_bound(comparison: Comparison, ideal: Run) -> str:
-    """Why a run under `ideal` says nothing about translation; empty if it does.
+    """Reason for which a run under `ideal` says nothing about translation; empty if it does.
 
     Without page tables between them data lie in other frames, which may crowd the same sets of the
     caches. It may then still be the fastest, and gain too little by it.
@@ -80,7 +80,7 @@ def why_no_bound(comparison: Comparison, ideal: Run) -> str:
 
 
 def _crowds(ideal: Run, usual: Run) -> bool:
-    """Whether more data come from far away, by more than prefetchers and chance account for.
+    """True if more data come from far away, by more than prefetchers and chance account for.
 
     There should be fewer, since no entries of page tables are in the caches.
     """

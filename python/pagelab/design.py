@@ -68,12 +68,12 @@ class Design:
 
     @property
     def label(self) -> str:
-        """What results call it: everything but the page size."""
+        """Name in results: everything but the page size."""
         return ":".join([self.name, *self.changes])
 
     @property
     def title(self) -> str:
-        """What progress and errors call it."""
+        """Name in progress and errors."""
         return self.label if self.pages is None else f"{self.label} {self.pages}"
 
     @property
@@ -109,7 +109,7 @@ def usual() -> list[str]:
 def chosen(
     designs: Iterable[Design | str] | None, sizes: Sequence[str] | None = None
 ) -> list[Design]:
-    """What is to be compared, each once. Raises UsageError for designs that there are not.
+    """Designs to compare, each once. Raises UsageError for designs that there are not.
 
     A design that does not name a page size is there with each of `sizes`. Without `designs`, every
     page table with the TLB that processors have and no virtual machine, as the others are several
@@ -147,7 +147,7 @@ def changed(name: str, pages: str | None, keys: Mapping[str, Value]) -> Design:
 def check(machine: str, overrides: list[str]) -> dict[str, Any]:
     """The machine with its keys changed, as the compiled part reads it; raises UsageError."""
     if machine.endswith(".toml") and Path(machine).exists() and not Path(machine).is_file():
-        # What comes through a pipe is gone when it was read once.
+        # A file that comes through a pipe is gone when it was read once.
         raise UsageError(
             f"{machine} is no regular file, and a machine's file is read several times: copy it "
             "into one"

@@ -39,7 +39,7 @@ class Emulator:
 
     @property
     def reason(self) -> str:
-        """Why it is this one."""
+        """Reason for which it is this one."""
         return "; ".join([_ORIGINS[self.origin], *self.passed_over])
 
 
@@ -57,7 +57,7 @@ def find(qemu: Path | None = None) -> Emulator:
 
 
 def candidates(qemu: Path | None = None) -> dict[str, Any]:
-    """Where to look, for `_core`."""
+    """Places to look, for `_core`."""
     return {
         "qemu": None if qemu is None else str(qemu),
         "bundled": bundled(),

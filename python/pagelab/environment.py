@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-# What Python sets LC_CTYPE to, at its start, where the locale is C (PEP 538).
+# Values that Python sets LC_CTYPE to, at its start, where the locale is C (PEP 538).
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 
 

@@ -37,7 +37,7 @@ OWN_FAILURE = 125
 
 
 def exit_code(error: Exception) -> int:
-    """What the command line exits with after `error`."""
+    """Exit status of the command line after `error`."""
     return getattr(error, "exit_code", PagelabError.exit_code)
 
 

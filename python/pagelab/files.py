@@ -1,4 +1,4 @@
-"""Where the files are that pagelab brings along, and where it keeps what it builds from them.
+"""Places of the files that pagelab brings along, and of what it builds from them.
 
 A checkout has them in folders of its own, and builds under `build/`. A wheel has copies in
 `pagelab/data/` (packaging/wheel.py puts them there) and builds in the user's cache.
@@ -46,7 +46,7 @@ def _brought(name: str) -> Path:
 
 
 def build() -> Path:
-    """Where what takes long is built, and may be deleted at any time.
+    """Folder of what takes long to build, and may be deleted at any time.
 
     `build/` in a checkout, otherwise the user's `cache`.
     """
@@ -56,7 +56,7 @@ def build() -> Path:
 
 
 def cache() -> Path:
-    """Where what is known of this machine is kept, whichever checkout or wheel found it out.
+    """Folder of what is known of this machine, whichever checkout or wheel found it out.
 
     `pagelab` in $XDG_CACHE_HOME or ~/.cache (XDG Base Directory Specification, which has relative
     paths ignored).

@@ -1,4 +1,4 @@
-"""How much a result moves with what a first touch of a huge page takes.
+"""Change of a result with what a first touch of a huge page takes.
 
 Where a hypervisor takes free memory back, that is several times more in memory which lay idle than
 in memory which was in use just before. A machine that was measured has the price of the first and
@@ -38,7 +38,7 @@ def caveat(comparison: Comparison) -> str:
 
 
 def decides(found: tuple[float, float]) -> bool:
-    """Whether a program gains or loses by what its first touches take."""
+    """True if a program gains or loses by what its first touches take."""
     return found[0] < 0 < found[1]
 
 
@@ -52,7 +52,7 @@ def told(found: tuple[float, float]) -> str:
 
 
 def _in_use(run: Run) -> dict[str, float]:
-    """What zeroing takes in memory that was in use just before."""
+    """Costs of zeroing in memory that was in use just before."""
     cost = run.machine["cost"]
     between = {key: cost.get(f"{key}_between_ns") for key in ("zero_4k", "zero_2m")}
     return {key: ends[0] for key, ends in between.items() if ends}

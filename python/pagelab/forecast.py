@@ -1,4 +1,4 @@
-"""How long the simulation of a recording will take, said while the program still runs.
+"""Time that the simulation of a recording will take, said while the program still runs.
 
 Its beginning is simulated beside the recording, under one design: a program misses at its own rate,
 and machines differ by more than designs do.

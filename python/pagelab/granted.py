@@ -39,7 +39,7 @@ def eligible(blocks: Blocks) -> int:
 
 
 def why_none(run: Run) -> str:
-    """Why a run has no page of its size though it has blocks of it; empty if it has some."""
+    """Reason for no page of a run's size though it has blocks of it; empty if it has some."""
     blocks = run.os.blocks
     if blocks is None or blocks.given:
         return ""
@@ -51,7 +51,7 @@ def why_none(run: Run) -> str:
 
 
 def split(run: Run) -> str:
-    """How many of the pages were split again, if it is enough to matter."""
+    """Number of the pages that were split again, if it is enough to matter."""
     blocks = run.os.blocks
     count = run.os.splits.large if run.pages in ("2M", "madvise") else 0
     if blocks is None or not blocks.given or count < blocks.given / 10:

@@ -88,7 +88,7 @@ def _with_memory(simulation: Simulation, size: int) -> Simulation:
 
 
 def may_grow(asked: str, machine: str, overrides: list[str]) -> bool:
-    """Whether a machine's memory is a preset's: neither the user's choice nor that of a file.
+    """True if a machine's memory is a preset's: neither the user's choice nor that of a file.
 
     `asked` is what the user called it, `machine` the preset's name or its file.
     """

@@ -1,4 +1,4 @@
-"""How this machine gives memory back while nobody uses it, by what its kernel shows in /sys.
+"""Ways in which this machine gives idle memory back, by what its kernel shows in /sys.
 
 A guest's free memory is its host's again then, and has to be given anew at the next first touch.
 """
@@ -12,7 +12,7 @@ from pagelab import units
 # reports free pages (5.5.3).
 _BALLOON, _MEMORY = 5, 24
 _REPORTING = 5
-# Of the kernel's parameter: no device reports (mm/page_reporting.c; MAX_PAGE_ORDER is 10).
+# Default of the kernel's parameter: no device reports (mm/page_reporting.c; MAX_PAGE_ORDER is 10).
 _LARGEST_ORDER = 10
 
 
@@ -66,7 +66,7 @@ def ways(root: Path = Path("/")) -> list[Way]:
 
 
 def _reports(root: Path, balloons: list[Path]) -> bool:
-    """Whether there is a device that free pages are reported to: a balloon, or Hyper-V's."""
+    """True if there is a device that free pages are reported to: a balloon, or Hyper-V's."""
     bits = [_text(path / "features") or "" for path in balloons]
     return (
         any(bit[_REPORTING : _REPORTING + 1] == "1" for bit in bits)

@@ -56,7 +56,7 @@ class Stop:
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody asked for the end."""
+        """True if somebody asked for the end."""
         return self.event.is_set() or (self.parent is not None and self.parent.wanted)
 
 
@@ -262,7 +262,7 @@ def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
 
 
 def _nothing(run: dict[str, Any]) -> str:
-    """Why a run that went to its end measured no access."""
+    """Reason for which a run that went to its end measured no access."""
     if run["warm_up_accesses"]:
         return f"all of its {run['warm_up_accesses']:,} accesses are warm-up; none is measured"
     return "there is no access in what is to be simulated"

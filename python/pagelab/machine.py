@@ -15,7 +15,7 @@ from pagelab.measuring import here
 
 @dataclass(frozen=True)
 class MachineBase:
-    """What `pagelab.machines.Machine` has besides a method for each table of keys.
+    """Base of `pagelab.machines.Machine`, which adds a method for each table of keys.
 
     `base` is a preset's name, the path of a TOML file, or "here" for the machine in front of you,
     which is measured when it is first used; `changes` are `KEY.KEY=VALUE`.
@@ -53,7 +53,7 @@ class MachineBase:
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Name in results."""
         return str(self.config["name"])
 
     def _with(self, table: str, keys: Mapping[str, Value]) -> Self:

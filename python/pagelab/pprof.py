@@ -11,7 +11,7 @@ from pathlib import Path
 from pagelab.counts import Line
 from pagelab.results import Comparison, Run
 
-# What a sample counts, and its unit.
+# Counts of a sample, and their units.
 _SAMPLE_TYPES = {
     "walk_cycles": "cycles",
     "walks": "count",
@@ -54,7 +54,7 @@ def profile(comparison: Comparison, run: Run, by: str) -> bytes:
 
 
 class _Tables:
-    """What samples refer to by number, written as it appears."""
+    """Tables that samples refer to by number, written as they appear."""
 
     def __init__(self) -> None:
         self.strings = {"": 0}
@@ -77,7 +77,7 @@ class _Tables:
         return number
 
     def location(self, line: Line) -> int:
-        """Where a line is: in its function, and in those that it was inlined into."""
+        """Location of a line: in its function, and in those that it was inlined into."""
         name = line.function or (f"[{Path(line.object).name}]" if line.object else line.place)
         frames = _message(4, self._frame(name, line.file, line.line))
         for outer in line.inlined_into:

@@ -43,7 +43,7 @@ class Meter(Protocol):
 
 
 class Display(Protocol):
-    """Where meters are shown."""
+    """Display of meters."""
 
     def meter(self, name: str, verb: str) -> Meter:
         """A meter for `name` (a design, a program) while it is being `verb` (simulating, ...)."""
@@ -95,7 +95,7 @@ class _LineMeter:
             self._print(text)
 
     def finish(self) -> None:
-        # Of what failed at once the error says all.
+        # The error of something that failed at once says all.
         if not self.last_word or not self.done:
             return
         elapsed = time.monotonic() - self.started
@@ -232,7 +232,7 @@ class _BottomLineMeter:
 
 
 def status(done: int, total: int | None, elapsed: float) -> str:
-    """How far, how fast and how long yet: `34 %, 12.3 M acc/s, 40 s left`."""
+    """Progress, speed and time left: `34 %, 12.3 M acc/s, 40 s left`."""
     rate = done / elapsed if elapsed > 0 else 0.0
     parts = [units.percent(done / total, 0) if total else f"{units.count(done)} accesses"]
     parts.append(f"{units.count(rate)} acc/s")
@@ -242,7 +242,7 @@ def status(done: int, total: int | None, elapsed: float) -> str:
 
 
 def up_to(done: int, most: int | None, elapsed: float, unit: str) -> str:
-    """What may end before its limit: `63.1 M accesses of 500 M at most, 4.10 M/s`."""
+    """Progress of what may end before its limit: `63.1 M accesses of 500 M at most, 4.10 M/s`."""
     rate = done / elapsed if elapsed > 0 else 0.0
     ceiling = "" if most is None else f" of {units.count(most)} at most"
     return f"{units.count(done)} {unit}{ceiling}, {units.count(rate)}/s"

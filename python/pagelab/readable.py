@@ -1,4 +1,4 @@
-"""What traces are read from, where that is not what the user named.
+"""Files that traces are read from, where that is not what the user named.
 
 A comparison reads its trace once for each design, and what has gone through a pipe is gone: several
 designs would share it, and each come to its end. So a pipe is copied into a temporary file first,
@@ -37,7 +37,7 @@ class StandIns:
         return _each(source, lambda trace: trace | {"path": self.paths[trace["path"]]}, self.paths)
 
     def as_named(self, outcome: Run | Failure, source: dict[str, Any]) -> Run | Failure:
-        """What came of it, in which files are called what the user called them."""
+        """Outcome in which files are called what the user called them."""
         if isinstance(outcome, Failure):
             return outcome.model_copy(update={"error": self._said(outcome.error)})
         told = _each(source, lambda trace: trace | {"path": as_text(trace["path"])}, self.paths)
@@ -56,7 +56,7 @@ def as_text(name: str | os.PathLike[str]) -> str:
 
 
 def is_pipe(path: str) -> bool:
-    """Whether what is read there is gone then."""
+    """True if what is read there is gone then."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116
     except OSError:
@@ -65,7 +65,7 @@ def is_pipe(path: str) -> bool:
 
 
 def has_pipe(source: dict[str, Any]) -> bool:
-    """Whether a source can be read only once."""
+    """True if a source can be read only once."""
     return any(is_pipe(trace["path"]) for trace in _traces(source))
 
 

@@ -136,7 +136,7 @@ def record(
         elapsed = time.monotonic() - started
         if forecast and not made and (said := forecast.text(output, done, elapsed)):
             meter.expect(said)
-        # How long the program is nobody knows: the total is where its recording would end.
+        # Nobody knows the program's length: the total is where its recording would end.
         meter.update(done, None, text)
         return not stop.wanted
 
@@ -166,18 +166,18 @@ def record(
 
 
 def words_of(trace: Path) -> Path:
-    """Where the words are of which a trace is made afterwards."""
+    """File of the words of which a trace is made afterwards."""
     return trace.with_name(f"{trace.name}.words")
 
 
 class _Making:
-    """How far a trace is made of words."""
+    """Progress of a trace that is made of words."""
 
     def __init__(self) -> None:
         self.started: float | None = None
 
     def text(self, read: int, of: int) -> str:
-        """Of `of` bytes of words `read` were read: `making the trace: 43 %, 12 s left`."""
+        """Text for `read` of `of` bytes of words: `making the trace: 43 %, 12 s left`."""
         if self.started is None:
             self.started = time.monotonic()
         elapsed = time.monotonic() - self.started
@@ -218,7 +218,7 @@ def check(outcome: Recording) -> None:
 
 
 def summary(outcome: Recording) -> str:
-    """What was recorded, in a line or a few."""
+    """Summary of a recording, in a line or a few."""
     if outcome.incomplete and not outcome.accesses:
         return "\n".join([f"recorded nothing: {outcome.incomplete}", *outcome.notes])
     rate = outcome.accesses / outcome.seconds if outcome.seconds else 0.0
@@ -244,7 +244,7 @@ def summary(outcome: Recording) -> str:
 
 
 def _words(outcome: Recording) -> list[str]:
-    """What can be done with what was kept."""
+    """Advice on what was kept."""
     if outcome.words is None:
         return []
     return [f"kept {outcome.words}: `pagelab trace finish` makes the trace of it"]
@@ -255,7 +255,7 @@ _NAMED = 4
 
 
 def _unrecorded(outcome: Recording) -> list[str]:
-    """What was left out because another program took over."""
+    """Programs that were left out because another one took over."""
     times = sum(outcome.unrecorded.values())
     if not times:
         return []

@@ -1,4 +1,4 @@
-"""What runs return, and the directory that keeps it.
+"""Results of runs, and the directory that keeps them.
 
 The models mirror the JSON of a run (`pagelab.run/1`; its parts are in `counts`) and of a comparison
 (`pagelab.comparison/1`); docs/simulate.md says what each field means.
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 
 class Table(Model):
-    """What is a table, of a row a run, for Arrow, polars and notebooks."""
+    """A table, of a row a run, for Arrow, polars and notebooks."""
 
     @property
     def rows(self) -> "list[Model]":
-        """What there is a row of."""
+        """Models that there is a row of."""
         return [self]
 
     def to_arrow(self) -> "pyarrow.Table":
@@ -68,10 +68,10 @@ class Table(Model):
         return frames.polars_frame(self.to_arrow())
 
 
-# Why a run is not complete when the user ended it.
+# Reason for which a run is not complete when the user ended it.
 INTERRUPTED = "interrupted"
 
-# What a machine's `memory.page_policy` is called as a page size.
+# Page size that a machine's `memory.page_policy` is called as.
 _PAGE_SIZES = {policy: size for size, policy in SIZES.items()}
 
 
@@ -86,7 +86,7 @@ class Run(Table):
     schema_: Literal["pagelab.run/1"] = Field(alias="schema")
     complete: bool
     stopped: str | None
-    # Whether that was for want of simulated memory.
+    # Simulated memory ran out.
     out_of_memory: bool = False
     design: str
     page_table: str
@@ -112,22 +112,22 @@ class Run(Table):
     fetch: Fetch | None = None
     dram: Dram
     os: Os
-    # Where each core has a program of its own.
+    # Cores, where each has a program of its own.
     per_core: list[CoreCounts] = []
     design_counters: dict[str, Any] | None
-    # Of the TLB design, where it has some.
+    # Counters of the TLB design, where it has some.
     tlb_counters: dict[str, Natural] = {}
     windows: list[SampleWindow] = []
-    # Where it was simulated in pieces.
+    # Pieces, where it was simulated in such.
     pieces: Pieces | None = None
     timeline: list[TimelinePoint]
     # Absent from results of before it was kept.
     free_2m_blocks: Natural | None = None
     memory_map: list[MemoryCell]
-    # Where it was asked for (`heat_map`).
+    # Heat map, where it was asked for (`heat_map`).
     heat_map: HeatMap | None = None
     nodes: list[Node] = []
-    # Where the source says which instructions make the accesses, the most expensive first.
+    # Lines, where the source says which instructions make the accesses, the most expensive first.
     lines: list[Line] = []
     mappings: list[MappingCosts] = []
     # Files whose code is not what was recorded: of it there is no function and no line.
@@ -147,7 +147,7 @@ class Run(Table):
 
     @property
     def machine_name(self) -> str:
-        """What the machine's description calls it."""
+        """Name in the machine's description."""
         return str(self.machine.get("name", ""))
 
     @property
@@ -157,7 +157,7 @@ class Run(Table):
 
     @property
     def lacks_memory(self) -> bool:
-        """Whether it ended for want of memory, and more of it would help.
+        """True if it ended for want of memory, and more of it would help.
 
         It would if most of what there was is used. A design that wants contiguous memory may end
         with most of it free.
@@ -170,12 +170,12 @@ class Run(Table):
 
     @cached_property
     def sample(self) -> sampling.Sample | None:
-        """What the windows say of the whole program; `None` where fewer than two were measured."""
+        """Estimate of the program by its windows; `None` where fewer than two were measured."""
         return sampling.Sample(self.windows) if len(self.windows) > 1 else None
 
     @property
     def on_one_core(self) -> bool:
-        """Whether the parts of `cycles` add up to the time that passed."""
+        """True if the parts of `cycles` add up to the time that passed."""
         return self.cycles.elapsed == self.cycles.total
 
     @property
@@ -256,7 +256,7 @@ class Refused(Table):
 
 
 class Recording(Table):
-    """What the recorder says of the program that was run.
+    """Statements of the recorder about the program that was run.
 
     `command`, `window` and `interrupted` (by the user) are of what it was asked for; `path` is the
     trace's, which results do not keep.
@@ -327,7 +327,7 @@ class Comparison(Table):
     host: dict[str, Any]
     runs: list[Run]
     failures: list[Failure] = []
-    # What was done otherwise than asked, in words: a machine given more memory, ...
+    # Notes on what was done otherwise than asked: a machine given more memory, ...
     notes: list[str] = []
     # The user ended it early.
     interrupted: bool = False
@@ -346,7 +346,7 @@ class Comparison(Table):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def answer(self) -> Answer:
-        """What the runs say, decided for each machine, with the figures and the text of it."""
+        """Answer of the runs, decided for each machine, with the figures and the text of it."""
         from pagelab.verdict import verdict
 
         return verdict(self)
@@ -417,7 +417,7 @@ class Comparison(Table):
 
     @property
     def complete(self) -> bool:
-        """Whether every design saw the whole stream."""
+        """True if every design saw the whole stream."""
         return all(run.complete for run in self.runs) and not self.failures
 
     @property
@@ -432,7 +432,7 @@ class Comparison(Table):
 
     @property
     def baseline(self) -> Run:
-        """What the others are compared with: radix with the smallest pages, else the first run.
+        """Run that the others are compared with: radix with the smallest pages, else the first.
 
         Of several machines, that of the first; each run is compared with its own machine's.
         """
@@ -463,7 +463,7 @@ class Comparison(Table):
         return 1 / self.speedup(run)
 
     def speedup(self, run: Run) -> float:
-        """How many times as fast as its baseline, over the instructions that both have run.
+        """Speed relative to its baseline, over the instructions that both have run.
 
         Runs that were stopped may have got to different places. Of a sample it is that of the
         whole program, estimated.
@@ -487,7 +487,7 @@ class Comparison(Table):
 
 
 def same_windows(*runs: Run) -> bool:
-    """Whether runs are samples in the same windows."""
+    """True if runs are samples in the same windows."""
     places = [[window.accesses for window in run.windows] for run in runs]
     return len(places[0]) >= 2 and all(place == places[0] for place in places)
 

@@ -52,7 +52,7 @@ class Sample:
         ]
 
     def weighted(self, counter: Counter) -> list[float]:
-        """What each window comes to, with all that it stands for."""
+        """Value of each window, with all that it stands for."""
         pairs = zip(self._weights, self._windows, strict=True)
         return [weight * counter(window) for weight, window in pairs]
 

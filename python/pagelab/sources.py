@@ -1,4 +1,4 @@
-"""What is simulated: a trace, a built-in program, or several of them at once.
+"""Sources of simulations: a trace, a built-in program, or several of them at once.
 
 The compiled part reads a description of it in JSON, which `describe` makes.
 """
@@ -27,7 +27,7 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Name in results."""
         # Files' names need not be text; results are.
         return os.fsencode(Path(self.path).stem).decode(errors="replace")
 
@@ -75,7 +75,7 @@ class Programs:
 
     @property
     def name(self) -> str:
-        """What results call them."""
+        """Names in results."""
         return "+".join(program.name for program in self.programs)
 
     def describe(self, window: Window) -> dict[str, Any]:
@@ -87,7 +87,7 @@ Source = Trace | Workload | Programs
 
 
 def is_built_in(source: Source) -> bool:
-    """Whether nothing of it is a trace."""
+    """True if nothing of it is a trace."""
     programs = source.programs if isinstance(source, Programs) else (source,)
     return all(isinstance(program, Workload) for program in programs)
 

@@ -1,4 +1,4 @@
-"""What `annotate`, `sweep`, `diff` and `validate` do, as functions; `api` has the others.
+"""The commands `annotate`, `sweep`, `diff` and `validate` as functions; `api` has the others.
 
 What each of them needs is imported when it is called.
 """

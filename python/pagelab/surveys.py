@@ -1,4 +1,4 @@
-"""Where what a first pass saw of a program is kept, for pieces (docs/scale.md).
+"""Folder of what a first pass saw of a program, for pieces (docs/scale.md).
 
 It is the same for all designs and machines. A file is named by what determines it: of a trace the
 checksums of its blocks, of a built-in program its parameters and the simulator's code.
@@ -17,7 +17,7 @@ _UNUSED_SECONDS = 30 * 24 * 3600.0
 
 
 def folder() -> Path:
-    """Where all are: in $PAGELAB_CACHE, else where everything is."""
+    """Folder of all: in $PAGELAB_CACHE, else where everything is."""
     base = os.environ.get("PAGELAB_CACHE")
     return (Path(base) if base else files.cache()) / "surveys"
 

@@ -45,7 +45,7 @@ _COLUMNS = {
     "memory": Column("memory", lambda _, run: units.size(run.memory)),
 }
 
-# What 80 columns have room for: what page tables differ in, and what page sizes do.
+# Columns that 80 columns have room for: what page tables differ in, and what page sizes do.
 _OF_TABLES = (
     *("design", "speed", "cycles", "compute", "data", "translation", "os", "walk", "mpki"),
     "tables",
@@ -55,7 +55,7 @@ _OF_PAGES = (
     "memory",
 )
 
-# Of a longer name this much is in a line at least, and the rest in the next.
+# Least part of a longer name that is in a line, with the rest in the next.
 _NAME = 12
 
 
@@ -66,7 +66,7 @@ def columns(comparison: Comparison) -> list[Column]:
 
 
 def speed(comparison: Comparison, run: Run) -> str:
-    """How much faster than the baseline a run is, with the confidence interval if it is sampled."""
+    """Speed of a run relative to the baseline, with the confidence interval if it is sampled."""
     if run is comparison.baseline_of(run):
         return "base"
     text = units.signed_percent(comparison.speedup(run) - 1)
@@ -154,7 +154,7 @@ def terminal_table(comparison: Comparison, machine: str | None = None) -> Table:
 
 
 def legend(comparison: Comparison) -> str:
-    """What the columns mean, in lines of 80 columns at most."""
+    """Meaning of the columns, in lines of 80 columns at most."""
     base = comparison.baseline
     if columns(comparison) == [_COLUMNS[name] for name in _OF_TABLES]:
         words = (
@@ -187,13 +187,13 @@ def legend(comparison: Comparison) -> str:
 
 
 def _machines(comparison: Comparison) -> str:
-    """What the machines are, where they say so."""
+    """Descriptions of the machines, where they have some."""
     told = {one.machine_name: one.machine.get("description") for one in comparison.runs}
     return "".join(f"{name}: {what}. " for name, what in told.items() if what)
 
 
 def _nodes(comparison: Comparison) -> list[str]:
-    """What share of the lines that came from memory each node gave."""
+    """Share of the lines that came from memory that each node gave."""
     shares = [
         f"{comparison.label(run)} {', '.join(f'{100 * node.share:.1f}' for node in run.nodes)}"
         for run in comparison.runs
@@ -203,7 +203,7 @@ def _nodes(comparison: Comparison) -> list[str]:
 
 
 def _fetch(comparison: Comparison) -> list[str]:
-    """What instructions missed, in the designs in which they did."""
+    """Misses of instructions, in the designs that have some."""
     figures = {
         comparison.label(run): [run.fetch.l1_mpki, run.fetch.tlb.l1_mpki, run.fetch.tlb.l2_mpki]
         for run in comparison.runs
@@ -227,7 +227,7 @@ def _fetch(comparison: Comparison) -> list[str]:
 
 
 def _sampling(run: Run) -> list[str]:
-    """How many windows there were, and how sure the figures of one design are."""
+    """Number of windows, and how sure the figures of one design are."""
     assert run.sample is not None
     misses, half = run.per_kilo("l2_tlb_misses")
     figures = [f"MPKI {misses:.2f} \N{PLUS-MINUS SIGN}{half:.2f}"]
@@ -248,7 +248,7 @@ def _sampling(run: Run) -> list[str]:
 
 
 def _pieces(run: Run) -> list[str]:
-    """How many pieces there were, and what that may have made of the cycles of one design."""
+    """Number of pieces, and what that may have made of the cycles of one design."""
     assert run.pieces is not None
     if run.pieces.count == 1:
         text = "Simulated in one piece, by one thread: it is too short to be cut"
@@ -264,7 +264,7 @@ def _pieces(run: Run) -> list[str]:
 
 
 def _branches(base: Run) -> str:
-    """What of the column comp. the front end has to do with."""
+    """Part of the front end in the column comp."""
     causes = {"mispredictions": "in mispredicted branches", "fetch": "waiting for instructions"}
     shares = {what: base.share(cause) for cause, what in causes.items()}
     lost = [f"{units.percent(share)} {what}" for what, share in shares.items() if share]

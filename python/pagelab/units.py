@@ -11,7 +11,7 @@ from pagelab.errors import UsageError
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
-# Of anything that is counted; a core takes a decade to get there.
+# Limit of anything that is counted; a core takes a decade to get there.
 _MOST = 10**18
 
 

@@ -25,7 +25,7 @@ _AS_BEFORE = " as before"
 
 
 def verdict(comparison: Comparison) -> Answer:
-    """What the numbers say about changing the page table or the page size."""
+    """Verdict of the numbers on changing the page table or the page size."""
     on_machines = [comparison.on(name) for name in comparison.machines]
     decisions = [decide(one) for one in on_machines]
     pairs = list(zip(on_machines, decisions, strict=True))
@@ -37,7 +37,7 @@ def verdict(comparison: Comparison) -> Answer:
             f"On {one.machine}: {text}" if several else text for one, text in named if text
         )
 
-    # What to type depends on no machine: that of the first that it helps on.
+    # The advice depends on no machine: it is that of the first that it helps on.
     to_type = [one for machine, decision in pairs for one in _advice(machine, decision)]
     return Answer(
         decisions=decisions,
@@ -123,7 +123,7 @@ def _because(comparison: Comparison, decision: Decision, best: Run) -> str:
     if one_way and rises[0] != (decision.effect == "hurts"):
         return ""
     if not one_way and len(set(rises)) < 2:
-        # What makes up for the change is spread over parts that change too little.
+        # Gains that make up for the change are spread over parts that change too little.
         return ""
     first, *others = decision.parts[:_MOST_PARTS]
     name = _PART_NAMES[first.part]
@@ -153,7 +153,7 @@ def _time_of(comparison: Comparison, decision: Decision) -> str:
 
 
 def _walks(base: Run, run: Run) -> str:
-    """How the walks differ: their number when that changes, else their length and reads."""
+    """Difference of the walks: their number when that changes, else their length and reads."""
     ours = run.walks.count / run.instructions
     theirs = base.walks.count / base.instructions
     if abs(ours - theirs) > 0.1 * theirs:
@@ -176,7 +176,7 @@ def _instead(ours: float, theirs: float, digits: int) -> tuple[str, str]:
 
 
 def _to_gain(comparison: Comparison, decision: Decision) -> str:
-    """What there is to gain from translation and faults in all."""
+    """Possible gain from translation and faults in all."""
     texts = []
     base = comparison.baseline
     bound = decision.bound
@@ -204,7 +204,7 @@ def _to_gain(comparison: Comparison, decision: Decision) -> str:
     if (
         decision.kernel >= SMALL
         and len(comparison.page_sizes) == 1
-        # Which were asked for, too, where a run was stopped before it began.
+        # Designs that were asked for, too, where a run was stopped before it began.
         and not comparison.failures
         and decision.effect != "not asked"
     ):

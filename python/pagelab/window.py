@@ -1,11 +1,11 @@
-"""Which part of a stream of events is taken."""
+"""Part of a stream of events that is taken."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which part to take, in accesses or, with `in_instructions`, in instructions.
+    """Part to take, in accesses or, with `in_instructions`, in instructions.
 
     The first `skip` are left out; then of every `period` the first `taken` are taken, where
     `sample` is (taken, period); the end comes when `limit` were taken. Of what follows each gap,
@@ -22,10 +22,10 @@ class Window:
     warm_up: int = 0
 
     def __bool__(self) -> bool:
-        """Whether it can leave anything out."""
+        """True if it can leave anything out."""
         return bool(self.skip or self.limit or self.sample)
 
     @property
     def of_what_was_recorded(self) -> "Window":
-        """What is left of it for a trace: the recorder left out the rest, but warms nothing up."""
+        """The rest of it for a trace: the recorder left out the rest, but warms nothing up."""
         return Window(in_instructions=self.in_instructions, warm_up=self.warm_up)

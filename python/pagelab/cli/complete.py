@@ -1,4 +1,4 @@
-"""What a shell offers when an option's value is half typed."""
+"""Offers of a shell when an option's value is half typed."""
 
 from collections.abc import Callable, Iterator
 

@@ -31,7 +31,7 @@ class Check:
 
     @property
     def mark(self) -> str:
-        """How it stands, in a word."""
+        """State in a word."""
         if self.found:
             return "ok"
         return "not here" if self.optional else "missing"
@@ -101,7 +101,7 @@ def _emulator(qemu: Path | None) -> Check:
 
 
 def _memory() -> Check:
-    """Whether memory that lies idle is given back to a host."""
+    """Check of whether memory that lies idle is given back to a host."""
     found = host_memory.ways()
     if not found:
         return Check("idle memory", "stays here", "", "")

@@ -77,7 +77,7 @@ Check = Annotated[
 
 @dataclass(frozen=True)
 class Where:
-    """What the options say."""
+    """Values of the options."""
 
     store: Path
     parallel: int | None = None
@@ -89,7 +89,7 @@ class Where:
 
 @contextmanager
 def how(where: Where, *, again: str, quiet: bool) -> Iterator[How]:
-    """How runs are carried out; a cluster that is made for them ends with the block."""
+    """Way in which runs are carried out; a cluster that is made for them ends with the block."""
     if where.dask is not None and where.slurm is not None:
         raise UsageError("give one of --dask and --slurm")
     check_place(where.store)

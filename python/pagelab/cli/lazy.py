@@ -16,7 +16,7 @@ from typer.main import get_group
 
 @dataclass(frozen=True)
 class Lazy:
-    """Where a command is: a function, or a `typer.Typer` with commands of its own."""
+    """Place of a command: a function, or a `typer.Typer` with commands of its own."""
 
     module: str
     attribute: str

@@ -13,7 +13,7 @@ from pagelab.errors import unknown
 
 
 def _machines() -> list[tuple[str, str]]:
-    # What reads measurements takes longer to import than all the rest here.
+    # Readers of measurements take longer to import than all the rest here.
     from pagelab.measuring import here
 
     return [*_core.machines(), (here.NAME, here.description())]

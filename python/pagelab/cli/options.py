@@ -166,7 +166,7 @@ def sources(
     workloads: list[str] | None,
     sampling: dict[str, str] | None = None,
 ) -> Source:
-    """What runs: one source, or several at once with a core each."""
+    """Source of a run: one, or several at once with a core each."""
     if traces and sampling:
         raise UsageError("a trace is sampled with --sample, not with --sampled or --windows")
     if not traces and not workloads:
@@ -180,7 +180,7 @@ def sources(
 def tell_of_cut(traces: Iterable[Path]) -> None:
     """Says of traces that end without their index that they may lack something."""
     for trace in traces:
-        # What is no file can be read only once; what cannot be read is said when it is.
+        # A pipe can be read only once; a file that cannot be read is said when it is.
         with suppress(_core.Error):
             if trace.is_file() and _core.trace_is_cut(trace):
                 typer.echo(
@@ -228,7 +228,7 @@ def machines(text: str, changes: list[str] | None) -> list[Machine_]:
     except UsageError as error:
         if not str(error).startswith("unknown machine"):
             raise
-        # What the compiled part does not know of.
+        # A machine that the compiled part does not know of.
         raise UsageError(f"{error}, and -m {here.NAME} is this computer, measured") from error
     return [Machine_(name, tuple(changes or [])).check() for name in asked]
 
@@ -274,7 +274,7 @@ def check_ended(comparison: Comparison) -> None:
         if run.stopped
     ]
     if wrong:
-        # Those of all are in the answer, above.
+        # Errors of all are in the answer, above.
         more = f" ({len(wrong)} designs did not come to the end)" if len(wrong) > 1 else ""
         raise PagelabError(wrong[0] + more)
 
@@ -286,7 +286,7 @@ def window(
     in_instructions: bool = False,
     warm_up: str | None = None,
 ) -> Window:
-    """Which part to take."""
+    """Part to take."""
     pair = None
     if sample is not None:
         on, colon, period = sample.partition(":")

@@ -129,7 +129,7 @@ def _shard(text: str | None) -> tuple[int, int] | None:
 
 
 def _say_of_share(shard: str, ended: dict[str, Ended | None], *, as_json: bool) -> None:
-    """What became of the runs of a share; raises PagelabError when one of them failed."""
+    """Says what became of the runs of a share; raises PagelabError when one of them failed."""
     statuses = [table.status(one) for one in ended.values()]
     counts = {status: statuses.count(status) for status in _STATUSES}
     if as_json:
@@ -149,7 +149,7 @@ def _say_how_long(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """How many runs, and from those that are kept how long; without any, one is timed."""
+    """Number of runs, and from those that are kept how long; without any, one is timed."""
     kept = Store(store)
     cases = {case.key: case for _, case in points}
     known = {key: one for key in cases if isinstance(one := kept.get(key), Result)}
@@ -190,7 +190,7 @@ def _say_how_long(
 
 
 class _Judge:
-    """How long a run takes, by those that are kept."""
+    """Judge of how long a run takes, by those that are kept."""
 
     # Program and design, the program, the design, or nothing is the same.
     _ALIKE = (("source", "design"), ("source",), ("design",), ())

@@ -44,7 +44,7 @@ def info(file: _File, as_json: options.Json = False) -> None:
         raise PagelabError(facts["error"])
 
 
-# Of these ChampSim's format is written as the first two, and no other format at all.
+# ChampSim's format is written as the first two of these, and no other format at all.
 _COMPRESSED = (".xz", ".gz", ".bz2", ".zst")
 
 

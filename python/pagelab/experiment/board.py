@@ -1,4 +1,4 @@
-"""What is done, running, failed and left: bars on a terminal, now and then a line elsewhere."""
+"""Board of cases done, running, failed and left: bars on a terminal, elsewhere a line at times."""
 
 import sys
 import time
@@ -30,7 +30,7 @@ class Board:
         self.done = 0
         self.failed = 0
         self.deaths = 0
-        # What "running" is where cases wait in a queue of their own.
+        # Word for "running" where cases wait in a queue of their own.
         self.under_way = "running"
         self._quiet = quiet
         self._running: dict[str, tuple[Case, float]] = {}
@@ -47,7 +47,7 @@ class Board:
             self._most = max(self._most, len(self._running))
 
     def at(self, case: Case, done: int, total: int | None, text: str = "") -> None:
-        """How far a running case is."""
+        """Takes the progress of a running case."""
         with self._lock:
             self._at[case.key] = done, total, text
         self._line()

@@ -11,7 +11,7 @@ from pagelab.errors import PagelabError
 
 @dataclass(frozen=True)
 class Case:
-    """What a backend is asked to do: everything in `task` is JSON, and holds on any machine.
+    """A request to a backend: everything in `task` is JSON, and holds on any machine.
 
     `depends` is all that determines the result: the task with files replaced by their content, and
     the version of the code that runs it. `memory` is what the run will need, in bytes. A case that
@@ -34,7 +34,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run returned, JSON; `host` says where and how long, and is no part of the result."""
+    """Result of a run, JSON; `host` says where and how long, and is no part of the result."""
 
     data: dict[str, Any]
     host: dict[str, Any]
@@ -42,7 +42,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Failed:
-    """Why a run has no result. It would fail again: what a worker's death broke off is repeated."""
+    """Reason for no result. It would fail again: what a worker's death broke off is repeated."""
 
     error: str
     host: dict[str, Any]

@@ -38,7 +38,7 @@ _PATIENCE_SECONDS = 600.0
 # A worker that declares this resource gets runs that fit into it.
 MEMORY = "MEMORY"
 
-# What a worker returns: how the case ended, and its own address.
+# Answer of a worker: how the case ended, and its own address.
 Found = tuple[Ended, str]
 
 
@@ -70,19 +70,19 @@ class Cluster:
         self._inbox: Queue[Any] = Queue()
         self._flying: dict[Any, Case] = {}
         self._checks: dict[Any, tuple[Case, Ended, str]] = {}
-        # Of each result that is checked, by its case, how often that came to nothing.
+        # For each result that is checked, by its case, how often that came to nothing.
         self._failed_checks: dict[str, int] = {}
         # Workers that have answered that a case fails.
         self._have_failed: set[str] = set()
-        # What may run in some workers only.
+        # Cases that may run in some workers only.
         self._bound: dict[Any, list[str]] = {}
-        # Of each worker, results that are to be checked as soon as there is another worker.
+        # For each worker, results that are to be checked as soon as there is another worker.
         self._due: dict[str, list[_Due]] = {}
         self._deaths: dict[str, int] = {}
         self._banned: set[str] = set()
         # Workers that fail where others do not.
         self._unfit: set[str] = set()
-        # Of each worker, the cases it answered, who has that, and whether they failed.
+        # For each worker, the cases it answered, who has that, and whether they failed.
         self._answered: dict[str, list[tuple[Case, Sink, bool]]] = {}
         self._busy = Lock()
         self._said = False
@@ -222,7 +222,7 @@ class Cluster:
         self._queue.append(case)
 
     def _answer(self, future: Any) -> Found | None:
-        """What a finished future holds; `None` when the scheduler took it with it."""
+        """Contents of a finished future; `None` when the scheduler took it with it."""
         if future.status != "finished":
             return None
         try:
@@ -299,7 +299,7 @@ class Cluster:
                 self._distrust(by, case)
 
     def _cannot(self, worker: str, case: Case) -> None:
-        """What the worker failed in is asked of others; it is asked nothing more if there are any.
+        """Asks others for what the worker failed in; it is asked nothing more if there are any.
 
         It may be short of memory or of room on a disk: what it computed counts.
         """
@@ -347,7 +347,7 @@ class Cluster:
         self._client.retire_workers([worker])
 
     def _workers(self) -> dict[str, Any]:
-        """What the scheduler last said of its workers, by address."""
+        """Last statement of the scheduler about its workers, by address."""
         now = time.monotonic()
         if now > self._asked_at + _WORKERS_SECONDS:
             self._asked_at = now
@@ -486,7 +486,7 @@ def _slurm_answers() -> None:
 
 
 def _distributed() -> Any:
-    # What it says of lost connections is dealt with here.
+    # Lost connections are dealt with here, and not by its messages.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         import distributed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def of(paths: Iterable[Path]) -> str:
-    """Of the files among these, in order, with their names; a folder stands for all in it."""
+    """Hash of the files among these, in order, with their names; a folder stands for all in it."""
     digest = hashlib.sha256()
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

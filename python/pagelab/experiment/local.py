@@ -36,13 +36,13 @@ _CONTEXT.set_forkserver_preload(["pagelab.experiment.work"])
 
 
 class Sink(Protocol):
-    """Where an executor hands over what it found."""
+    """Receiver of an executor's findings."""
 
     def finished(self, case: Case, ended: Ended) -> None:
         """A case has come to its end."""
 
     def forget(self, case: Case) -> None:
-        """What was handed over for a case is wrong; it will be handed over again."""
+        """A finding that was handed over for a case is wrong; it will be handed over again."""
 
 
 class _NotStartedError(PagelabError):
@@ -55,7 +55,7 @@ class _NotStartedError(PagelabError):
         )
 
 
-# What came of a case: the worker's place, and what it found or raised; None when it has died.
+# Answer to a case: the worker's place, and what it found or raised; None when it has died.
 _Answer = tuple["_Slot", Ended | BaseException | None]
 
 
@@ -188,7 +188,7 @@ def run(
 
 
 def _within(seconds: float, answers: SimpleQueue[_Answer]) -> list[_Answer]:
-    """What has come by then, as soon as there is something."""
+    """Answers that have come by then, as soon as there is something."""
     found = []
     try:
         found.append(answers.get(timeout=seconds))
@@ -218,7 +218,7 @@ _LIMITS = {
 
 
 def _left_of_limits(groups: str, mounted: Path) -> Iterator[int]:
-    """What each control group leaves of its memory: those of a process, and those around them."""
+    """Rest of the memory of each control group: those of a process, and those around them."""
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers not in _LIMITS:
@@ -229,7 +229,7 @@ def _left_of_limits(groups: str, mounted: Path) -> Iterator[int]:
         for folder in (place, *place.parents):
             if not folder.is_relative_to(top):
                 break
-            # Where a container does not see what is around it, its own group is the top.
+            # The own group is the top where a container does not see what is around it.
             with suppress(OSError, ValueError):
                 most = int((folder / limit).read_text())
                 used = int((folder / use).read_text())

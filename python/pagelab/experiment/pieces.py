@@ -23,7 +23,7 @@ from pagelab.experiment.case import Case, Ended, Failed, Result, RunError
 from pagelab.experiment.run import How
 from pagelab.jobs import Simulation, Stop
 
-# How many cases of how many have ended, and what they are.
+# Receiver of how many cases of how many have ended, and what they are.
 Told = Callable[[int, int, str], None]
 
 
@@ -48,7 +48,7 @@ def run(how: How, job: Simulation, stop: Stop, told: Told) -> str:
         except _core.Error:
             if seen:
                 raise
-            # What was kept is of another version, or damaged.
+            # The kept survey is of another version, or damaged.
             seen = _looked(whole, intervals, how, stop, told)
             plan = _core.Plan(design, machine, overrides, local, seen, survey)
             places, parts = plan.pieces()
@@ -78,7 +78,7 @@ def _simulated(
     stop: Stop,
     told: Told,
 ) -> list[Any]:
-    """What came of each piece; None for one that was not simulated."""
+    """Outcome of each piece; None for one that was not simulated."""
     texts = [b64encode(part).decode() for part in parts]
     cases = [
         backend.piece_case(

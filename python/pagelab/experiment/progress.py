@@ -1,4 +1,4 @@
-"""How far a run is, told while it runs."""
+"""Progress of a run, told while it runs."""
 
 from typing import Protocol
 

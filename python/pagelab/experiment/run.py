@@ -21,7 +21,7 @@ Executor = Callable[[list[Case], local.Sink, Board, Stop], None]
 
 @dataclass(frozen=True)
 class How:
-    """How cases are carried out.
+    """Way in which cases are carried out.
 
     `executor` runs those that may run beside others. What failed before is run again if `again` is
     "failed", and everything if it is "all"; if `only` is "failed", nothing else is run. Of `shard`
@@ -36,7 +36,7 @@ class How:
     quiet: bool = False
 
     def has(self, case: Case) -> bool:
-        """Whether a case is in the share."""
+        """True if a case is in the share."""
         if self.shard is None:
             return True
         turn, shards = self.shard
@@ -45,7 +45,7 @@ class How:
 
 
 def run_all(cases: Iterable[Case], how: How) -> dict[str, Ended]:
-    """How each case ended, by its key; with a shard only those that are known afterwards.
+    """End of each case, by its key; with a shard only those that are known afterwards.
 
     Raises InterruptedRunError when it was interrupted, and PagelabError when it could not keep what
     it found.

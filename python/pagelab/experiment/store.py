@@ -29,7 +29,7 @@ class Store:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # What a killed process was writing; a younger one may still be written.
+            # A file that a killed process was writing; a younger one may still be written.
             for part in folder.glob("*/.*.part"):
                 if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     part.unlink(missing_ok=True)
@@ -39,7 +39,7 @@ class Store:
             raise PagelabError(f"cannot write {folder}: {error.strerror}") from error
 
     def get(self, key: str) -> Ended | None:
-        """What is kept under a key; `None` when nothing is, or nothing that can be read."""
+        """Result kept under a key; `None` when there is none, or none that can be read."""
         try:
             kept = from_json(gzip.decompress(self._file(key).read_bytes()))
         except (OSError, EOFError, ValueError, zlib.error):

@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 # A ChampSim trace with this in its name is read in another way: the one thing that a name says of
 # what is in a file.
 _LAYOUT = "cloudsuite"
-# What a server says of a file that changes with its content; one of them is enough.
+# Statements of a server about a file that change with its content; one of them is enough.
 _MARKS = ("ETag", "Content-MD5", "Digest", "Last-Modified")
 _LONGEST_NAME = 100
 # Seconds for which a file that nobody has locked may be one that somebody is about to lock.
@@ -59,7 +59,7 @@ def _text(path: str) -> str:
 
 
 def label(source: dict[str, Any]) -> str:
-    """What a source is called where it is run."""
+    """Name of a source where it is run."""
     return str(source["name"] if source["kind"] == "workload" else Path(source["path"]).name)
 
 
@@ -107,7 +107,7 @@ def local(address: str, sha256: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where fetched traces are kept: in $PAGELAB_CACHE, else where everything is."""
+    """Folder of fetched traces: in $PAGELAB_CACHE, else where everything is."""
     base = os.environ.get("PAGELAB_CACHE")
     return (Path(base) if base else files.cache()) / "traces"
 
@@ -148,7 +148,7 @@ def _hash_at(address: str) -> str:
 
 
 def _mark(filesystem: Any, path: str) -> str | None:
-    """What is another one when the content is another one; `None` where nothing says."""
+    """Mark that is another one when the content is another one; `None` where nothing says."""
     protocol = filesystem.protocol
     if "http" not in ([protocol] if isinstance(protocol, str) else protocol):
         return str(filesystem.ukey(path))
@@ -211,7 +211,7 @@ def _open(address: str) -> tuple[Any, str]:
 def _kept(address: str, sha256: str) -> Path:
     # Without what is asked of a server behind the path, which may be long.
     name = address.partition("?")[0].rstrip("/").rpartition("/")[2][-_LONGEST_NAME:] or "trace"
-    # Whose layout is another one is told by its name.
+    # A name tells whose layout is another one.
     beside = f"{_LAYOUT}-" if _LAYOUT in address.lower() and _LAYOUT not in name.lower() else ""
     return cache_folder() / sha256 / f"{beside}{name}"
 

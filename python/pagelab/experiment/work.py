@@ -1,4 +1,4 @@
-"""What a worker does with a case, wherever it is."""
+"""Work of a worker on a case, wherever it is."""
 
 import os
 import socket

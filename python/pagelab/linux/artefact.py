@@ -24,14 +24,14 @@ from pagelab.linux import build
 from pagelab.linux.layout import Layout
 from pagelab.linux.lock import only_one
 
-# Of the archive, and of what is in it: a kernel's are 15 and 90 MB.
+# Limits of the archive, and of what is in it: a kernel's are 15 and 90 MB.
 MOST_PACKED = 256 << 20
 MOST_UNPACKED = 2 << 30
 _SUM = re.compile(r"[0-9a-fA-F]{64}")
 _CHUNK = 1 << 20
 # A build directory that has it was unpacked here. What the kernel was made from is in it.
 MARK = build.PREBUILT
-# What a kernel that was built here was made from.
+# Sources from which a kernel that was built here was made.
 _MADE_FROM = ".pagelab-sources"
 _IMAGE = "arch/x86/boot/bzImage"
 
@@ -66,7 +66,7 @@ def pack(layout: Layout, target: Path) -> str:
 
 
 def sources(layout: Layout) -> str:
-    """Which patches, new files and configuration a kernel is made from, as a hash of them."""
+    """Hash of the patches, new files and configuration that a kernel is made from."""
     whole = hashlib.sha256()
     config = layout.linux / "config"
     configs = [config / "base.config", config / layout.version / "base.config"]

@@ -18,7 +18,7 @@ def patches(layout: Layout) -> list[tuple[str, str]]:
 
 
 def apart(layout: Layout) -> Layout:
-    """Where they are built: apart from the kernel that is worked on, with its compiler's cache."""
+    """Layout of their builds: apart from the kernel that is worked on, with its cache."""
     return replace(layout, folder=f"{layout.folder}-bisect")
 
 

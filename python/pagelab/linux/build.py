@@ -20,7 +20,7 @@ _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 LOG = "pagelab-build.log"
 # A build directory with this file was not built here: artefact.py.
 PREBUILT = ".pagelab-prebuilt"
-# Of the image and of the packages: equal, so that packaging does not link the kernel again.
+# Version of the image and of the packages: equal, so that packaging does not link the kernel again.
 _BUILD = "1"
 # Kernel parameters of the designs, by their first word, and the option that brings them.
 _DESIGNS = {"foliomap": "FOLIOMAP", "foliomap_ids": "FOLIOMAP", "fbmm": "FBMM", "dpt": "DPT"}
@@ -29,13 +29,13 @@ Progress = Callable[[int, int, str], None]
 
 
 def _fragments(layout: Layout, name: str) -> list[Path]:
-    """Of that name: what all versions share, then what this version says."""
+    """Fragments of that name: what all versions share, then what this version says."""
     folders = (layout.linux / "config", layout.linux / "config" / layout.version)
     return [folder / name for folder in folders if (folder / name).is_file()]
 
 
 def debug_options(layout: Layout) -> list[str]:
-    """What `--debug` accepts: one configuration fragment each, debug-NAME.config."""
+    """Names that `--debug` accepts: one configuration fragment each, debug-NAME.config."""
     config = layout.linux / "config"
     found = [*config.glob("debug-*.config"), *(config / layout.version).glob("debug-*.config")]
     return sorted({path.stem.removeprefix("debug-") for path in found})
@@ -70,7 +70,7 @@ def need_designs(layout: Layout, debug: tuple[str, ...], append: str) -> None:
 
 
 def parameters(debug: tuple[str, ...], append: str) -> str:
-    """What such a kernel is told when it boots, beside `append`.
+    """Parameters of such a kernel when it boots, beside `append`.
 
     With KASAN four levels of page tables. Where its shadow begins depends on X86_FEATURE_LA57,
     which identify_cpu() clears and reads anew: of an interrupt between the two KASAN says that
@@ -99,7 +99,7 @@ def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) 
     stamp = out / ".pagelab-config"
     inputs = "".join(path.read_text() for path in fragments)
     made = stamp.exists() and stamp.read_text() == inputs and (out / ".config").exists()
-    # What an earlier state of the source did not know is no longer in its .config.
+    # An option that an earlier state of the source did not know is no longer in its .config.
     if made and not lenient:
         _make(layout, out, ["olddefconfig"])
     else:
@@ -115,7 +115,7 @@ def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) 
 
 
 def warnings(layout: Layout, debug: tuple[str, ...] = ()) -> list[str]:
-    """What the compiler warned of when the kernel was last built."""
+    """Warnings of the compiler when the kernel was last built."""
     log = layout.out(debug) / LOG
     return [line for line in log.read_text(errors="replace").splitlines() if "warning:" in line]
 

@@ -87,7 +87,7 @@ def tree(from_source: Source = None, kernel: KernelToBuild = None) -> None:
 
 
 def _choose(kernel: str | None, origin: str | None) -> tuple[layout.Layout, Path | None]:
-    """Where a kernel is built, and from what; not from Debian's package if there is a path."""
+    """Layout of a kernel, and its source; not Debian's package if there is a path."""
     if origin is None:
         return layout.find(kernel or layout.VERSION), None
     version, path = source.named(origin)

@@ -11,7 +11,7 @@ from pagelab.errors import PagelabError
 from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
-# Where the distribution's packages have it, in themselves and once they are installed.
+# Folder of the distribution's packages, in themselves and once they are installed.
 _SOURCES = Path("usr/src")
 INSTALLED = "/" / _SOURCES
 # The package, the source, one kernel and the compiler's cache.

@@ -23,15 +23,15 @@ from pagelab.linux.process import capture
 
 QEMU = "qemu-system-x86_64"
 CONSOLE_LINES = 40
-# Where linux/guest/init mounts the share that carries the command in and its files out.
+# Place at which linux/guest/init mounts the share that carries the command in and its files out.
 GUEST_JOB = "/run/pagelab"
 GUEST_OUT = f"{GUEST_JOB}/out"
 COUNTS = "counts"
-# What the emulator's own processor counted, a JSON object.
+# Counts of the emulator's own processor, a JSON object.
 WALKS = "walks"
-# What it says of walks that differ before it ends the guest: linux/qemu/dpt.c.
+# Its message of walks that differ before it ends the guest: linux/qemu/dpt.c.
 DIFFERENCE = "dpt: the walks of "
-# How it walks; "-each" translates each access to user data anew.
+# Ways in which it walks; "-each" translates each access to user data anew.
 PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
 # Compiled anew for every guest, in a tenth of a second, and started by its init.
 GUARD = "oom-guard"
@@ -42,7 +42,7 @@ LOW_MEMORY = 2048
 
 
 class Ending(StrEnum):
-    """How a guest came to its end."""
+    """End of a guest."""
 
     EXIT = "exit"  # the command ended; see its status
     OOM = "out of memory"  # the command ended after the kernel killed something for memory
@@ -95,7 +95,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Result:
-    """What a guest left: how it ended, the exit status, what the kernel's console said."""
+    """Leavings of a guest: how it ended, the exit status, what the kernel's console said."""
 
     ending: Ending
     status: int | None
@@ -122,7 +122,7 @@ class Result:
 
 
 def kvm_works() -> bool:
-    """Whether KVM can run an unmodified kernel here.
+    """True if KVM can run an unmodified kernel here.
 
     The device alone is not enough: some hosts offer it with a module that runs paravirtual
     guests only, so the module for the processor's own extension must be there.
@@ -237,7 +237,7 @@ def _attempt(
     with (
         ended_as_by_interrupt(),
         tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory,
-        # Of QEMU. No pipe, which nobody would empty before QEMU ends.
+        # Errors of QEMU. No pipe, which nobody would empty before QEMU ends.
         tempfile.TemporaryFile() as errors,
     ):
         job = Path(directory)
@@ -412,7 +412,7 @@ def node_boundary(machine: Machine) -> int:
 
 
 def _firmware() -> list[str]:
-    """Where the system's QEMU has its firmware; ours comes without."""
+    """Folders of the system's QEMU with its firmware; ours comes without."""
     return capture([QEMU, "-L", "help"]).split()
 
 

@@ -1,4 +1,4 @@
-"""Where the laboratory keeps its sources and what it builds from them."""
+"""Folders of the laboratory's sources and of what it builds from them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from pagelab import files
 from pagelab.errors import unknown
 
-# Of the kernel that is built where no other is asked for, and that CI builds.
+# Version of the kernel that is built where no other is asked for, and that CI builds.
 VERSION = "6.12"
 
 
@@ -45,7 +45,7 @@ class Layout:
         return replace(self, version=version, folder=folder)
 
     def versions(self) -> list[str]:
-        """What can be built: each has a folder under linux/config."""
+        """Versions that can be built: each has a folder under linux/config."""
         folders = filter(Path.is_dir, (self.linux / "config").glob("*"))
         return sorted((path.name for path in folders), key=_as_numbers)
 
@@ -69,7 +69,7 @@ class Layout:
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Where they are looked for, the version's own first, then those it shares."""
+        """Folders that are searched, the version's own first, then those it shares."""
         shared = self.linux / "source"
         return (self.source,) if self.source == shared else (self.source, shared)
 
@@ -83,12 +83,12 @@ class Layout:
 
     @property
     def flags(self) -> str:
-        """What `pagelab linux build` is told to build it."""
+        """Options of `pagelab linux build` for it."""
         return "" if self.version == VERSION else f" --kernel {self.version}"
 
     @property
     def refresh(self) -> str:
-        """What writes the tree's commits back."""
+        """Command that writes the tree's commits back."""
         return "make linux-refresh" if not self.flags else f"pagelab linux refresh{self.flags}"
 
     @property
@@ -98,7 +98,7 @@ class Layout:
 
     @property
     def cache(self) -> Path:
-        """What `work` is a folder of."""
+        """Folder of which `work` is one."""
         return self.builds or self.root / "build"
 
     @property
@@ -121,7 +121,7 @@ class Layout:
 
 
 def find(version: str = VERSION) -> Layout:
-    """Of the checkout this package runs from, or of the installed package and the user's cache.
+    """Layout of the checkout it runs from, or of the installed package and the user's cache.
 
     Raises:
         PagelabError: the installed package is not whole, or has nothing for that version.

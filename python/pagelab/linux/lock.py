@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-# What this process has locked, how often: a step of a build may be one by itself, too.
+# Locks of this process, and how often: a step of a build may be one by itself, too.
 _mine: dict[Path, int] = {}
 _files: dict[Path, int] = {}
 

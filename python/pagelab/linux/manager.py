@@ -48,7 +48,7 @@ def names(layout: Layout) -> list[str]:
 
 
 def mounts(layout: Layout, sizes: Mapping[str, int]) -> list[str]:
-    """What a test is run under, as `NAME:OPTIONS`: every mount whose sizes it gives."""
+    """Mounts that a test is run under, as `NAME:OPTIONS`: every one whose sizes it gives."""
     found = []
     for name, kind in kinds(layout).items():
         for options in kind.tests:
@@ -72,7 +72,7 @@ def parse(layout: Layout, text: str) -> tuple[str, str]:
 
 
 def nodes(layout: Layout, text: str) -> int:
-    """How many nodes the machine must have for it."""
+    """Number of nodes that the machine must have for it."""
     return kinds(layout)[parse(layout, text)[0]].nodes
 
 

@@ -16,7 +16,7 @@ from pagelab.linux.layout import Layout
 
 
 class Recorded(BaseModel):
-    """What was recorded. Instructions are 0 unless the program ended before the guest did."""
+    """A recording. Instructions are 0 unless the program ended before the guest did."""
 
     model_config = ConfigDict(extra="forbid")
 

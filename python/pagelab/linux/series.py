@@ -51,7 +51,7 @@ class Patch:
     adds: tuple[str, ...] = ()
 
     def file(self, name: str) -> Path:
-        """Where a new file lies."""
+        """Place of a new file."""
         return next(filter(Path.is_file, (folder / name for folder in self.sources)))
 
     def fingerprint(self) -> str:

@@ -25,7 +25,7 @@ _NAMED = re.compile(r"linux-(?:source-)?(\d+\.\d+)(?![\d])")
 
 
 def named(origin: str) -> tuple[str, Path | None]:
-    """Which version of Linux a source is of, and where it is.
+    """Version of Linux that a source is of, and where it is.
 
     It is a folder, an archive, a Debian package, or the name of one, which is nowhere yet: the
     distribution's.
@@ -92,7 +92,7 @@ def _prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) ->
 
 
 def _common(old: str, new: str) -> int:
-    """How many patches at the start of the series are still the same."""
+    """Number of patches at the start of the series that are still the same."""
     pairs = zip(old.splitlines(), new.splitlines(), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 

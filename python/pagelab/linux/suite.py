@@ -1,4 +1,4 @@
-"""What runs inside guests: linux/tests/*/suite.toml and linux/bench/*/suite.toml.
+"""Suites that run inside guests: linux/tests/*/suite.toml and linux/bench/*/suite.toml.
 
 A suite is a folder with a suite.toml that lists its programs. A program in C is compiled on the
 host; the guest sees the host's files, so it runs it from there. Exit status 0 is a pass and 4 a
@@ -95,7 +95,7 @@ class Job:
 
 
 class Verdict(StrEnum):
-    """What became of a job."""
+    """Verdict on a job."""
 
     PASS = "pass"
     SKIP = "skip"
@@ -105,7 +105,7 @@ class Verdict(StrEnum):
 # A kernel that checks itself takes longer, and more memory.
 _SLOWER = 6
 _MORE_MEMORY = 1.5
-# What leaves parts of the kernel out does not check.
+# Configurations that leave parts of the kernel out do not check.
 _LESS = {"small", "no-designs", "no-dpt", "no-page-mapcount"}
 
 
@@ -233,7 +233,7 @@ def judge(result: guest.Result) -> Verdict:
 
 
 def regressions(first: guest.Result, result: guest.Result) -> list[str]:
-    """What failed in a guest and did not fail, or was not tried, in the first boot's guest.
+    """Failures of a guest that did not fail, or were not tried, in the first boot's guest.
 
     A first command that did not end excuses nothing: what it would have said is not known.
     """

@@ -1,4 +1,4 @@
-"""What processors that walk a distributed page table counted, guest by guest and in all."""
+"""Counts of processors that walk a distributed page table, guest by guest and in all."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _HEAD = (
 
 @dataclass
 class Counts:
-    """Of one guest, or of several."""
+    """Counts of one guest, or of several."""
 
     guests: int = 0
     checks: int = 0
@@ -25,7 +25,7 @@ class Counts:
     differences: int = 0
 
     def add(self, other: "Counts") -> None:
-        """Those of other guests, too."""
+        """Adds those of other guests."""
         self.guests += other.guests
         self.checks += other.checks
         self.walks += other.walks
@@ -39,7 +39,7 @@ class Counts:
 
 
 class _Left(BaseModel):
-    """Of what the emulator leaves when it ends: linux/qemu/dpt.c."""
+    """File that the emulator leaves when it ends: linux/qemu/dpt.c."""
 
     checks: NonNegativeInt = 0
     walks: NonNegativeInt = 0
@@ -48,7 +48,7 @@ class _Left(BaseModel):
 
 
 def counts(result: Result) -> Counts | None:
-    """What a guest's processors counted; None if they walk no distributed page table.
+    """Counts of a guest's processors; None if they walk no distributed page table.
 
     A guest in which walks go on to differ ends with it: there is one such difference, or none.
     Where they differed for a moment only and led to two pages, the guest did not end. An emulator
@@ -73,7 +73,7 @@ def counts(result: Result) -> Counts | None:
 
 @dataclass
 class Walked:
-    """What the processors of many guests counted: by program, file system and FolioMap."""
+    """Counts of the processors of many guests: by program, file system and FolioMap."""
 
     rows: dict[tuple[str, str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
 
@@ -83,7 +83,7 @@ class Walked:
         self.rows[program, manager, foliomap].add(counted)
 
     def total(self) -> Counts:
-        """Of all guests."""
+        """Counts of all guests."""
         total = Counts()
         for row in self.rows.values():
             total.add(row)

@@ -1,4 +1,4 @@
-"""What was predicted beside what was measured, and how far they agree."""
+"""Predictions beside measurements, and how far they agree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class Predicted:
 
 
 def in_turns(shares: Sequence[float], of: Sequence[Predicted]) -> Predicted:
-    """What a machine takes that is each of several for so large a share of the time.
+    """Prediction for a machine that is each of several for so large a share of the time.
 
     A second of each brings the program on by what that one does of it in a second.
     """
@@ -51,7 +51,7 @@ def in_turns(shares: Sequence[float], of: Sequence[Predicted]) -> Predicted:
 
 @dataclass(frozen=True)
 class Change:
-    """What pages larger than 4 KB change in a program's processor time, as shares.
+    """Change of a program's processor time by pages larger than 4 KB, as shares.
 
     `time` without over with them, less 1: measured, where rounds were enough for an interval, and
     predicted. With `incomplete`, why the recording ends before the program, they are not judged.
@@ -66,7 +66,7 @@ class Change:
 
     @property
     def direction(self) -> bool | None:
-        """Whether the sign is right; None where the measured change may be 0."""
+        """True if the sign is right; None where the measured change may be 0."""
         if self.incomplete or self.measured is None or not self.measured.excludes_zero:
             return None
         return (self.measured.median > 0) == (self.predicted > 0)
@@ -169,7 +169,7 @@ class Agreement:
 
     @property
     def time_error(self) -> float | None:
-        """How far the predicted time of an access is off; None where no time was measured."""
+        """Error of the predicted time of an access; None where no time was measured."""
         return self.predicted_ns / self.measured_ns - 1 if self.measured_ns else None
 
     def as_json(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class Agreement:
 
 
 def summary(rows: list[Agreement]) -> list[str]:
-    """What all programs together say, a sentence or two for each page size."""
+    """Summary of all programs, a sentence or two for each page size."""
     sizes = list(dict.fromkeys(size for row in rows for size in row.larger))
     sentences = []
     for size in sizes:
@@ -231,7 +231,7 @@ def summary(rows: list[Agreement]) -> list[str]:
 
 
 def _of_memory(rows: list[Agreement]) -> list[str]:
-    """What memory took and gave beside them, where that was looked at."""
+    """Times and rates of memory beside them, where that was looked at."""
     found = [row.native.beside for row in rows]
     took = [of.memory_ns.median for of in found if of.memory_ns]
     read = [of.reads.median for of in found if of.reads]
@@ -248,7 +248,7 @@ def _ends(values: list[float]) -> str:
 
 
 def _of_buffers(rows: list[Agreement]) -> list[str]:
-    """What cores had of their buffers, where it was less than all."""
+    """Buffers that cores had, where it was less than all."""
     looked = [row.native for row in rows if row.native.half is not None]
     if not any(native.shared for native in looked):
         return []

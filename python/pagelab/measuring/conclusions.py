@@ -18,7 +18,7 @@ from pagelab.measuring.result import Estimate, Measurement
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What this machine says to one figure; `agrees` is `None` when that is open."""
+    """Answer of this machine to one figure; `agrees` is `None` when that is open."""
 
     agrees: bool | None
     reason: str
@@ -42,7 +42,7 @@ def _estimate(raw: Any) -> Estimate:
 
 
 def _above(one: Estimate, other: Estimate) -> bool | None:
-    """Whether one figure is above another; `None` when their intervals overlap."""
+    """True if one figure is above another; `None` when their intervals overlap."""
     if one.low > other.high:
         return True
     return False if other.low > one.high else None

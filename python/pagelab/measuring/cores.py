@@ -1,4 +1,4 @@
-"""What manufacturers publish about cores: width and buffers, whole, whoever has a part of them.
+"""Published figures of cores: width and buffers, whole, whoever has a part of them.
 
 Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual, the sections on each
 microarchitecture (Skylake, Ice Lake, Golden Cove); AMD Software Optimization Guides for families
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Identified(Protocol):
-    """What tells a processor's core."""
+    """Marks of a processor's core."""
 
     @property
     def vendor(self) -> str | None: ...  # noqa: D102

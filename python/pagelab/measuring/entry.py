@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-# What has no key of its own is as this preset has it.
+# A value without a key of its own is as this preset has it.
 BASE = "skylake-sp"
 
 HUGE = 2 << 20
 
-# Where a value is from. `open`: nothing was concluded; the base preset's value or a bound stands.
+# Origin of a value. `open`: nothing was concluded; the base preset's value or a bound stands.
 Status = Literal["measured", "claimed", "published", "open"]
 
 

@@ -1,4 +1,4 @@
-"""What a measurement says, as rows: for the terminal, the report and the comparison."""
+"""Findings of a measurement, as rows: for the terminal, the report and the comparison."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -233,7 +233,7 @@ def first_capacity(measurement: Measurement, key: str) -> int | None:
 
 
 def coalescing(measurement: Measurement) -> float | None:
-    """How many physically contiguous pages an entry of the first level holds."""
+    """Number of physically contiguous pages that an entry of the first level holds."""
     contiguous = first_capacity(measurement, "contiguous")
     apart = first_capacity(measurement, "small")
     return contiguous / apart if contiguous and apart else None

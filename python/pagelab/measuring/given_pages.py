@@ -12,12 +12,12 @@ from pagelab.measuring import probe
 from pagelab.measuring.serving import Serving
 from pagelab.pages import SIZES
 
-# What the kernel was set to, by the name of the size that it is used for.
+# Setting of the kernel, by the name of the size that it is used for.
 OWN = "2M"
 
 
 class GivenPages:
-    """Which pages the kernel gives to whom huge pages are given.
+    """Pages that the kernel gives to whom huge pages are given.
 
     As a context: on leaving it the kernel's settings are as they were.
     """
@@ -35,7 +35,7 @@ class GivenPages:
             return
         assert size in SIZES
         wanted = "own" if size == OWN else str(units.parse_size(size) >> 10)
-        # Of a probe that has ended the guard has undone everything.
+        # The guard of a probe that has ended has undone everything.
         self._given = OWN
         if self._probe.ask(wanted) != "ok":
             raise PagelabError(f"{probe.NAME} did not say that {size} is given")

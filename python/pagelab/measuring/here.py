@@ -18,7 +18,7 @@ NAME = "here"
 
 
 def measurement_file() -> Path:
-    """Where the measurement is kept."""
+    """File of the measurement."""
     return files.cache() / "here.json"
 
 
@@ -63,7 +63,7 @@ def keep(measurement: Measurement) -> Path:
 
 
 def description() -> str:
-    """What a list of machines says of it."""
+    """Line about it in a list of machines."""
     kept, _ = _kept()
     if kept is None:
         return "this machine, measured on first use (some minutes)"

@@ -17,7 +17,7 @@ _PRESETS = {
 }
 # Golden Cove cores of desktops and laptops: Alder Lake and Raptor Lake (SDM volume 4, table 2-1).
 _DESKTOP_MODELS = (151, 154, 183, 186)
-# Of Intel's processors that are not known: instructions that came with a core, latest first.
+# Presets for Intel's unknown processors: by instructions that came with a core, latest first.
 _INTELS_BY_FLAG = (
     ("amx_tile", "sapphire-rapids"),
     ("avx_vnni", "golden-cove"),
@@ -27,7 +27,7 @@ _INTELS_BY_FLAG = (
 
 @dataclass(frozen=True)
 class Processor:
-    """What identifies a processor, by the names of `result.Environment`."""
+    """Identity of a processor, by the names of `result.Environment`."""
 
     name: str = "unknown"
     vendor: str | None = None

@@ -39,10 +39,10 @@ class Level:
     latency_source: str = ""
     size_concluded: bool = False
     latency_concluded: bool = False
-    # What the curve says of how lines leave it: at random, and from sets of so many.
+    # Way in which lines leave it, by the curve: at random, and from sets of so many.
     at_random: bool = False
     ways: int | None = None
-    # What others bring into it, 10^9 bytes a second.
+    # Bytes that others bring into it, 10^9 a second.
     others: float = 0.0
 
 
@@ -73,7 +73,7 @@ def hierarchy(
     swept = found.curve.x[-1] * LINE
     plateaus = list(found.plateaus)
     memory = None
-    # What costs nearly what a line in no cache costs is memory, in as many pieces as it was found.
+    # A plateau nearly as dear as a line in no cache is memory, in as many pieces as found.
     dear = [p for p in plateaus if flushed and p.level > _MEMORYS * flushed]
     if dear:
         plateaus = plateaus[: -len(dear)]
@@ -187,7 +187,7 @@ def _of_last_level(fit: Fit) -> Shape:
 
 
 def _reaches(step: Step, above: Plateau) -> bool:
-    """Whether a step ends where the next level's plateau begins."""
+    """True if a step ends where the next level's plateau begins."""
     return step.after == above.first
 
 
@@ -217,7 +217,7 @@ def _half(found: Stepped, own: Plateau, above: Plateau) -> int | None:
 
 
 def _explains(found: Stepped, own: Plateau, above: Plateau, size: int) -> bool:
-    """Whether a level of a size may make the curve: most loads hit there, and few at twice it."""
+    """True if a level of a size may make the curve: most loads hit there, and few at twice it."""
     middle = (own.level + above.level) / 2
     return _at(found, size) <= middle < _at(found, 2 * size)
 

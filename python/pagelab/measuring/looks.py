@@ -1,4 +1,4 @@
-"""What a machine leaves programs while they run: of a core's buffers, of caches and of memory.
+"""Rest of a machine for programs while they run: a core's buffers, caches and memory.
 
 In a guest it may be half of the buffers for a part of the time, which moves within minutes, as does
 how fast memory is that others use, and how much of a last level: what was measured hours ago does
@@ -22,10 +22,10 @@ from pagelab.measuring.serving import Serving
 # A look takes about 50 ms a CPU.
 _SECONDS_BETWEEN_LOOKS = 0.5
 
-# Of the time; a look at a last level takes about a second.
+# Share of the time for looks at a last level, each of which takes about a second.
 _LEVELS_SHARE = 0.2
 
-# What there was in a smaller share of the looks than this is not told from disturbances.
+# A state in a smaller share of the looks than this is not told from disturbances.
 _LEAST_SHARE = 0.05
 
 # A run before and after which there was half in no more samples than this had all throughout.
@@ -57,7 +57,7 @@ class Buffers(NamedTuple):
 
 
 class Core(NamedTuple):
-    """What a CPU had at a look.
+    """State of a CPU at a look.
 
     The share of the samples in which there was half of the core's buffers; how many instructions it
     dispatched a cycle; the nanoseconds that a line of memory took; the 10^9 bytes a second that it
@@ -74,7 +74,7 @@ class Core(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What was found at a time, in seconds of the monotonic clock, by CPU."""
+    """Findings at a time, in seconds of the monotonic clock, by CPU."""
 
     at: float
     cores: dict[int, Core]
@@ -82,7 +82,7 @@ class Look(NamedTuple):
 
 @dataclass
 class Had:
-    """What the cores had while a program ran. `whole` is all that one has of buffers.
+    """State of the cores while a program ran. `whole` is all that one has of buffers.
 
     `level` is the last level as loads at random found it meanwhile, in some `rounds`.
     """
@@ -107,14 +107,14 @@ class Had:
         return self.looks[first : last + 1] if on_both_sides else []
 
     def split(self, half: float) -> dict[Buffers, float]:
-        """What there was, and for what share of the time, if that was half for so large a share."""
+        """Buffers, and for what share of the time, if that was half for so large a share."""
         half = 0.0 if half < _LEAST_SHARE else 1.0 if half > 1 - _LEAST_SHARE else half
         halves = Buffers(self.whole.reorder // 2, self.whole.stores // 2, self._width_of_half())
         each = {self.whole: 1 - half, halves: half}
         return {buffers: share for buffers, share in each.items() if share}
 
     def _width_of_half(self) -> int:
-        """What a core dispatches that has half of its buffers; all where that was never seen."""
+        """Width of a core that has half of its buffers; all where that was never seen."""
         seen = [
             core.width
             for look in self.looks
@@ -130,7 +130,7 @@ def halves(looks: list[Look], cpu: int | None) -> list[float]:
 
 
 def alone(found: list[float]) -> bool:
-    """Whether such shares around a run say that it had all buffers throughout."""
+    """True if such shares around a run say that it had all buffers throughout."""
     return bool(found) and max(found) <= _ALONE
 
 
@@ -168,7 +168,7 @@ class Watch:
         self._look_at_level()
 
     def conclude(self) -> None:
-        """What the last level was meanwhile."""
+        """Concludes what the last level was meanwhile."""
         had = self.had
         if not had.rounds:
             return

@@ -27,7 +27,7 @@ PAGE = 4096
 # A step that fewer resamples show has no fit that means anything.
 _SURE = 0.95
 
-# Of as many places as a level has entries, at random in sets of four to 24, 53 to 57 % miss.
+# As many places as a level has entries, at random in sets of four to 24, miss by 53 to 57 %.
 _HALF = 0.6
 
 # The last plateau is not of walks alone if it begins so many times beyond the second's end.
@@ -61,7 +61,7 @@ class Preset:
 
     @property
     def notes(self) -> list[str]:
-        """What is not concluded, a line each."""
+        """Values that are not concluded, a line each."""
         return [
             f"{table}.{entry.key}: {entry.source}"
             for table, entries in self.tables.items()
@@ -114,7 +114,7 @@ def preset(measurement: Measurement, name: str, found_beside: Beside | None = No
     ghz = measurement.parts.get("caches", {}).get("core_ghz")
     if lines is None or small is None or ghz is None:
         raise PagelabError("a machine needs the parts caches and tlb: run  pagelab measure")
-    # What memory took when its curve was measured.
+    # Time of memory when its curve was measured.
     flushed = measurement.flushed()
     if found_beside:
         measurement = measurement.beside(found_beside)
@@ -281,7 +281,7 @@ def _entries(small: Stepped, step: Step, claim: dict[str, Any] | None) -> tuple[
 
 
 def _halfway(small: Stepped, step: Step) -> int:
-    """Where the curve is halfway between both levels of a step, on a logarithmic scale."""
+    """Point at which the curve is halfway between both levels of a step, on a logarithmic scale."""
     middle = math.sqrt(step.low * step.high)
     above = [
         x
@@ -292,7 +292,7 @@ def _halfway(small: Stepped, step: Step) -> int:
 
 
 def _allows(small: Stepped, step: Step, entries: int) -> bool:
-    """Whether a level of so many entries may make a step.
+    """True if a level of so many entries may make a step.
 
     Not where nothing misses yet or nearly everything does: of as many places as a level has
     entries, scattered over its sets, half miss.
@@ -322,7 +322,7 @@ class Walk:
 
 
 def walk_of(small: Stepped) -> Walk | None:
-    """What a walk takes whose reads hit the caches nearby.
+    """Time of a walk whose reads hit the caches nearby.
 
     That is the last plateau less the second. Where that one begins far beyond the second level,
     walks have become slower for another reason (their tables no longer fit a cache, which the
@@ -356,7 +356,7 @@ def _table_level(found: Hierarchy, walk: Walk) -> Level | None:
 def _walk(
     measurement: Measurement, found: Hierarchy, small: Stepped, ghz: float
 ) -> Iterator[Entry]:
-    """What a native walk takes beside the read of its leaf entry: time of the walk caches."""
+    """Time of a native walk beside the read of its leaf entry: time of the walk caches."""
     walk = walk_of(small)
     level = _table_level(found, walk) if walk is not None else None
     if walk is None or level is None or level.latency is None:
@@ -397,7 +397,7 @@ def _nested(
 
 
 def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterator[Entry]:
-    """What memory adds to the last level, and its bandwidth."""
+    """Latency of memory beyond the last level, and its bandwidth."""
     last = found.levels[-1].latency
     lines = measurement.flushed()
     if last is not None and lines is not None:
@@ -432,7 +432,7 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
 
 
 def _spread(raw: Mapping[str, Any], mean: float, last: float) -> Iterator[Entry]:
-    """What the sixteenths of memory's latencies are beyond the last level.
+    """Sixteenths of memory's latencies beyond the last level.
 
     Each load was timed with a counter, which takes time as well, and the same for each: what they
     take more or less than all of them in the mean is from there, and the mean from the chain.

@@ -87,7 +87,7 @@ def entries(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
 def _filled_pages(
     measurement: Measurement, first: float | None, second: float | None, last: float | None
 ) -> Entry:
-    """Where the lines of a page are that the kernel has filled: in the level that takes as long.
+    """Level with the lines of a page that the kernel has filled: the one that takes as long.
 
     `first`, `second` and `last` are the levels' latencies, ns. What takes more than twice the last
     level's comes from memory; what is in the first level has no key, and counts as the second's.
@@ -112,7 +112,7 @@ def _filled_pages(
 
 
 def _others(measurement: Measurement, others: float) -> Entry:
-    """What others bring into the last level."""
+    """Lines that others bring into the last level."""
     key, shared = "others", measurement.shared_level()
     if shared is None:
         return Entry(key, None, "open", "loads at random were not measured: nobody")
@@ -127,7 +127,7 @@ def _others(measurement: Measurement, others: float) -> Entry:
 
 
 def _prefetch(measurement: Measurement, second: float | None) -> Entry:
-    """What the second level fetches ahead, if lines are: the manufacturer's numbers.
+    """Lines that the second level fetches ahead, if any are: the manufacturer's numbers.
 
     Where those are not published, as many lines as must be under way for lines to come in order as
     soon as they do; a page has no more to fetch. `second` is the latency of the second level, ns.
@@ -158,7 +158,7 @@ def _prefetch(measurement: Measurement, second: float | None) -> Entry:
 
 
 def _pages(raw: dict[str, Any], random: float, second: float | None) -> tuple[str, str]:
-    """What makes a stream, and how it begins and ends in a page: keys, and where they are from.
+    """Keys of a stream, how it begins and ends in a page, and where they are from.
 
     Of pages that come at random, those are fetched ahead whose loads are near enough to each other.
     Their lines in order wait for memory some times a page, as often as a stream does that fetches
@@ -185,7 +185,7 @@ def _pages(raw: dict[str, Any], random: float, second: float | None) -> tuple[st
 
 
 def _waits(at_once: int) -> int:
-    """How often a chain through the lines of a page waits for memory: line by line.
+    """Number of times that a chain through the lines of a page waits for memory: line by line.
 
     From the third on each has so many more fetched when it is asked for. What has come takes no
     time.
@@ -201,7 +201,7 @@ def _waits(at_once: int) -> int:
 
 
 def _latencies(measurement: Measurement, mean: float) -> list[float]:
-    """What lines of memory take, ns: as they differ, if that was measured, `mean` on average.
+    """Times of lines of memory, ns: as they differ, if that was measured, `mean` on average.
 
     As `dram.spread` has it (machine.py).
     """
@@ -212,7 +212,7 @@ def _latencies(measurement: Measurement, mean: float) -> list[float]:
 
 
 def _ahead(latencies: list[float], in_order: float, second: float | None) -> int:
-    """How far ahead lines are to be fetched for a chain through lines in order to go as fast.
+    """Distance ahead at which a chain through lines in order goes as fast.
 
     A load waits for its line, which was asked for when the load so far before it was, and takes
     `second` ns at least, unless lines in order take less, which are brought nearer then. Where
@@ -236,7 +236,7 @@ def _ahead(latencies: list[float], in_order: float, second: float | None) -> int
 
 
 def _strides(raw: dict[str, Any], latencies: list[float], second: float | None) -> tuple[str, str]:
-    """What follows instructions, and where that is from: the measured chains are one instruction's.
+    """Prefetching by instructions, and its source: the measured chains are one instruction's.
 
     By longer strides than a stream needs, as many loads as must be under way, as for lines.
     """

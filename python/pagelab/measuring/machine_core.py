@@ -9,16 +9,16 @@ from pagelab.measuring.findings import LINE
 from pagelab.measuring.levels import Hierarchy
 from pagelab.measuring.result import Estimate, Measurement
 
-# What there was in more samples than this is what the core has.
+# A state in more samples than this is what the core has.
 _MOSTLY = 0.5
 
-# Of what registers or the reorder buffer hold; what is nearer than that is the same bound.
+# Share of what registers or the reorder buffer hold above which it is the same bound.
 _FEWER = 0.85
 
 # A number of cycles that is no further from a whole one is that.
 _NEAR_WHOLE = 0.25
 
-# How fast memory is gone through, in words.
+# Rates at which memory is gone through, in words.
 RATES = {
     "one_core": "read by one core",
     "all_cores": "read by all cores",
@@ -49,20 +49,20 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     raw = measurement.parts.get("memory", {})
     of_levels = (raw.get("misses") or {}).values()
     misses = [level["under_way"] for level in of_levels if level["under_way"]]
-    # Of chains beyond the second level and beyond the last: those that were disturbed less.
+    # The less disturbed of the chains beyond the second level and beyond the last.
     surest = min(misses, key=lambda m: Estimate.model_validate(m).relative_error(), default=None)
     for key, under_way in (
         ("miss_buffers", surest),
         ("walkers", (raw.get("walks") or {}).get("under_way")),
     ):
         known = getattr(published, key) if published else None
-        # What is lost to others makes one chain slower than it is, and seems to overlap with more.
+        # Time lost to others makes one chain slower than it is, and seems to overlap with more.
         noisy = measurement.noise.verdict == "very noisy"
         yield _under_way(key, under_way, known, published.name if published else "", noisy)
 
 
 def _published(key: str, core: cores.Core | None) -> Entry:
-    """What the manufacturer says of this core."""
+    """Published figure of this core."""
     if core is None:
         return Entry(key, None, "open", f"this core is not known; {BASE}'s")
     return Entry(key, str(getattr(core, key)), "published", f"of {core.name}")
@@ -109,7 +109,7 @@ def _whole(
 
 
 def _forwarding(window: dict[str, Any]) -> Iterator[Entry]:
-    """Of a chain of additions to memory what is no addition, and all of one by vector registers."""
+    """Rest of a chain of additions to memory without those, and all of one by vector registers."""
     added = window.get("added_to_memory_cycles")
     yield _whole(
         "forwarding",
@@ -136,7 +136,7 @@ def _store_ports(cycles: float | None) -> Entry:
 
 
 def _integer_registers(window: dict[str, Any]) -> Entry:
-    """What integer additions between two loads take, and the loads themselves.
+    """Registers of integer additions between two loads, and of the loads themselves.
 
     As many as there were at the best: where additions of both kinds are no more, it is the reorder
     buffer that was full.
@@ -173,7 +173,7 @@ def _reorder_buffer(window: dict[str, Any], registers: Entry, core: cores.Core |
 
 
 def l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | None) -> Entry:
-    """How many lines one core reads at a time that come from memory, ahead or not.
+    """Number of lines that one core reads at a time that come from memory, ahead or not.
 
     By Little's law from what it reads in order. Nothing else is the bound of that where more goes
     from memory and to it when all cores read or when cores write, too, and where it is more than

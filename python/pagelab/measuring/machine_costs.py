@@ -1,4 +1,4 @@
-"""What the operating system's work costs in a preset, from a measurement.
+"""Costs of the operating system's work in a preset, from a measurement.
 
 A first touch has two prices where a hypervisor takes free memory back: that of memory which was in
 use just before, and that of memory which lay idle and has to be given anew. A program that starts
@@ -37,7 +37,7 @@ class Touch:
 
 
 def idle(measurement: Measurement, size: str) -> Touch | None:
-    """What idle memory takes in pages of a size, `base` or `huge`.
+    """Times of idle memory in pages of a size, `base` or `huge`.
 
     None where that was not measured, or is as in memory in use just before.
     """
@@ -73,7 +73,7 @@ def first_touch(measurement: Measurement) -> str | None:
 
 
 def entries(measurement: Measurement) -> Iterator[Entry]:
-    """What the operating system's work costs, from the parts faults and folios if they were run."""
+    """Costs of the operating system's work, from the parts faults and folios if they were run."""
     life: dict[str, Any] = measurement.parts.get("faults", {}).get("per_page_ns", {})
     if life:
         yield from _zeroing(measurement, list(_fault(life)))

@@ -46,7 +46,7 @@ _WIDEST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class HugePages:
-    """How this kernel gives huge pages to programs, and which `memory.page_policy` that is."""
+    """Way in which this kernel gives huge pages to programs, and its `memory.page_policy`."""
 
     mode: str
     policy: str | None
@@ -120,12 +120,12 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether it is on one side of 0."""
+        """True if it is on one side of 0."""
         return self.low > 0 or self.high < 0
 
     @property
     def narrow(self) -> bool:
-        """Whether a change is known well enough."""
+        """True if a change is known well enough."""
         return (self.high - self.low) / 2 <= max(_WIDEST, _WIDEST_SHARE * abs(self.median))
 
 
@@ -147,7 +147,7 @@ class Native:
 
     @property
     def beside(self) -> Beside:
-        """What was found around these runs, where they ran; nothing where nobody looked."""
+        """Findings around these runs, where they ran; nothing where nobody looked."""
         if self.had is None:
             return Beside()
         # Short runs lie between the same two looks.
@@ -168,14 +168,14 @@ class Native:
 
     @property
     def buffers(self) -> dict[Buffers, float]:
-        """What cores had in these runs, by shares of the time; empty where that is not known."""
+        """Buffers of the cores in these runs, by shares of the time; empty where not known."""
         if self.had is None or self.half is None:
             return {}
         return self.had.split(0.0 if self.alone else self.half)
 
     @property
     def shared(self) -> bool:
-        """Whether others seem to have used these cores in any of the rounds."""
+        """True if others seem to have used these cores in any of the rounds."""
         if self.had is None or self.half is None:
             return False
         return set(self.had.split(self.half)) != {self.had.whole}
@@ -197,7 +197,7 @@ class Native:
         return {"half": self.half, "alone": self.alone, "shares": shares, "looks": seen}
 
     def gain(self, size: str) -> Interval | None:
-        """What pages of that size change: processor time without over with them, less 1."""
+        """Change by pages of that size: processor time without over with them, less 1."""
         return changes((run.cpu for run in self.small), (run.cpu for run in self.larger[size]))
 
     def user(self) -> Interval:
@@ -205,7 +205,7 @@ class Native:
         return bootstrap([run.user for run in self.small])
 
     def settled(self) -> bool:
-        """Whether every change is known well enough."""
+        """True if every change is known well enough."""
         gains = [self.gain(size) for size in self.larger]
         return all(gain is not None and gain.narrow for gain in gains)
 
@@ -308,7 +308,7 @@ def measure(
 
     def settled(runs: Mapping[str, list[Run]]) -> bool:
         found = gathered(runs)
-        # Where nothing is told of the cores, all rounds are what there is.
+        # All rounds are what there is where nothing is told of the cores.
         told = had is not None and bool(had.looks)
         return (found.alone or not told) and (not sizes or found.settled())
 
@@ -322,7 +322,7 @@ def measure(
 
 
 def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) -> Native:
-    """Of all rounds those that were undisturbed, if they are enough, by what was looked at."""
+    """Undisturbed rounds, if they are enough, by what was looked at."""
     found = [
         [looks.halves(had.around(run.began, run.ended), run.bound) if had else [] for run in of]
         for of in zip(*runs.values(), strict=True)
@@ -364,7 +364,7 @@ def run(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**given(), **environment},
-        # What it starts ends with it, when it is made to end.
+        # Processes that it starts end with it, when it is made to end.
         process_group=0,
     ) as process:
         try:

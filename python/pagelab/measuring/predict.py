@@ -18,7 +18,7 @@ from pagelab.results import Failure, Recording, Run
 from pagelab.sources import Trace
 from pagelab.window import Window
 
-# What ends all that runs in a terminal or a job; the recorder hands them on to the program.
+# Signals that end all that runs in a terminal or a job; the recorder hands them on to the program.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 

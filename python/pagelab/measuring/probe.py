@@ -81,7 +81,7 @@ def run(
 
 
 def environment() -> Environment:
-    """What the machine is and has free now. Raises PagelabError."""
+    """Facts of the machine and what it has free now. Raises PagelabError."""
     try:
         done = subprocess.run(
             [str(find()), "environment"], capture_output=True, text=True, check=True

@@ -67,7 +67,7 @@ class Shape(_Model):
 
     @property
     def evicts_at_random(self) -> bool:
-        """Whether what leaves is any entry of a set, and not the oldest."""
+        """True if any entry of a set leaves, and not the oldest."""
         name = self.shape if isinstance(self.shape, str) else next(iter(self.shape), "")
         return name in ("random_replacement", "scattered_random")
 
@@ -102,7 +102,7 @@ class Stepped(_Model):
 
 
 class SharedLevel(_Model):
-    """What loads at random say of a last level: its room in lines, and what others bring in.
+    """Last level by loads at random: its room in lines, and what others bring in.
 
     `others` are in 10^9 bytes a second; each has its 95 % interval.
     """
@@ -115,12 +115,12 @@ class SharedLevel(_Model):
     others_high: float
     misfit: float
     no_conclusion: str | None
-    # Whether the figures explain the curves, however wide their intervals are.
+    # The figures explain the curves, however wide their intervals are.
     explains: bool = False
 
 
 class Beside(_Model):
-    """What was found beside a program's runs, as far as that was looked at.
+    """Findings beside a program's runs, as far as that was looked at.
 
     Nanoseconds that a line of memory took; 10^9 bytes a second that one core read in order, and
     that it moved from and to memory where it wrote, too; nanoseconds a page of phases of its life,
@@ -135,7 +135,7 @@ class Beside(_Model):
 
 
 class Noise(_Model):
-    """How quiet the machine was."""
+    """Noise of the machine."""
 
     verdict: str
     spread: float
@@ -144,7 +144,7 @@ class Noise(_Model):
 
 
 class Environment(_Model):
-    """Where it was measured."""
+    """Circumstances of the measurement."""
 
     cpu: str
     architecture: str
@@ -159,7 +159,7 @@ class Environment(_Model):
     extensions: list[str] = []
     available: int | None = None
     free_blocks: list[int] = []
-    # Whether those are of movable pages alone.
+    # They are of movable pages alone.
     free_blocks_movable: bool = False
     # Bytes that may be held at one time.
     budget: int = 0
@@ -167,7 +167,7 @@ class Environment(_Model):
 
 
 class NotDone(_Model):
-    """What could not be measured, and why."""
+    """A measurement that could not be made, and why."""
 
     part: str
     what: str

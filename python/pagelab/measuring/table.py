@@ -40,7 +40,7 @@ def show_against(one: Measurement, other: Measurement, console: Console) -> None
 
 
 def ratio(one: Finding, other: Finding | None) -> str:
-    """How many times the other's figure the first is; empty where there are not two numbers."""
+    """Ratio of the first figure to the other; empty where there are not two numbers."""
     if other is None or one.number is None or not other.number:
         return ""
     return f"{one.number / other.number:.2f} ×"

@@ -31,7 +31,7 @@ class Point:
 
     @property
     def error(self) -> float:
-        """How far the simulator is off, relative to the machine."""
+        """Error of the simulator, relative to the machine."""
         return self.simulated / self.real - 1
 
 

@@ -47,7 +47,7 @@ from pagelab.pages import parse
 
 
 class Machine(NamedTuple):
-    """What is simulated: a preset or a file, its design, what it is called, and if it was measured.
+    """Simulated machine: a preset or a file, its design, what it is called, and if it was measured.
 
     The file is made of that, and made anew of what is found beside a program.
     """
@@ -175,7 +175,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Validation:
-    """What was predicted of programs beside what was measured."""
+    """Predictions of programs beside measurements."""
 
     programs: list[Agreement]
     machine: Machine
@@ -268,7 +268,7 @@ def _larger(text: str, pages: HugePages, *, allow_tuning: bool) -> list[str]:
 def _programs(
     program: list[str] | None, only: str | None, directory: Path
 ) -> tuple[list[Program], list[str]]:
-    """What to run, and what of the suite is not installed."""
+    """Programs to run, and those of the suite that are not installed."""
     if program:
         return [Program(Path(program[0]).name, program)], []
     wanted = only.split(",") if only else None
@@ -280,7 +280,7 @@ def _programs(
 
 
 def _named(preset: str | None) -> bool:
-    """Whether a machine is named that is not measured."""
+    """True if a machine is named that is not measured."""
     return preset not in (None, here.NAME)
 
 

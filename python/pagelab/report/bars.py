@@ -98,7 +98,7 @@ def cycles_chart(comparison: Comparison) -> BarChart:
 
 
 def levels_chart(comparison: Comparison) -> BarChart:
-    """Which level answered the walks' memory references, each design's adding up to 100 %."""
+    """Levels that answered the walks' memory references, each design's adding up to 100 %."""
     rows = []
     for run in comparison.runs:
         served = run.walks.served_by

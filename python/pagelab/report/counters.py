@@ -1,4 +1,4 @@
-"""What only some designs count: a table a run, of whatever its result has."""
+"""Counters of some designs only: a table a run, of whatever its result has."""
 
 import math
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _rate(run: Run, name: str) -> str:
-    """How often, in what was measured."""
+    """Rate in what was measured."""
     if not run.windows:
         return f"{1000 * run.tlb_counters[name] / (run.instructions or 1):.2f}"
     counts = [(window.tlb_counters or {}).get(name) for window in run.windows]

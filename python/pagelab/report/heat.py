@@ -10,7 +10,7 @@ from pagelab.results import Comparison
 
 Counted = Literal["accesses", "l2_tlb_misses", "faults"]
 
-# What is counted, what one of them is called, and the colour.
+# Counted quantity, what one of them is called, and the colour.
 _PICTURES: list[tuple[Counted, str, str]] = [
     ("accesses", "accesses", "data"),
     ("l2_tlb_misses", "second-level TLB misses", "translation"),

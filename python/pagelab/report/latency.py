@@ -1,4 +1,4 @@
-"""How long walks take: one histogram a design over a common logarithmic axis."""
+"""Latencies of walks: one histogram a design over a common logarithmic axis."""
 
 import math
 from collections import Counter

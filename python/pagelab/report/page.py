@@ -164,7 +164,7 @@ _SHARES = [
     Column("L1 TLB", "% of misses", "Share of the first-level TLB misses"),
     Column("faults", "%", "Share of the page faults"),
 ]
-# What a report has room for; the rest is in the result's files.
+# Room of a report; the rest is in the result's files.
 _MOST_LINES = 25
 
 

@@ -1,4 +1,4 @@
-"""What the report's tables are made of."""
+"""Parts of the report's tables."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ class Column:
 
 
 def flat(table: dict[Any, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """What a nested table has, names joined by dots; lists of plain values stay whole."""
+    """Values of a nested table, names joined by dots; lists of plain values stay whole."""
     out: list[tuple[str, Any]] = []
     for key, value in table.items():
         if nested(value):
@@ -28,7 +28,7 @@ def flat(table: dict[Any, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def nested(value: Any) -> bool:
-    """Whether a value is a table, or a list of tables or lists."""
+    """True if a value is a table, or a list of tables or lists."""
     return isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
     )

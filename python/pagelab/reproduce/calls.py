@@ -1,4 +1,4 @@
-"""How often real programs ask for memory, and for how much."""
+"""Requests of real programs for memory, by number and size."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,10 +1,10 @@
-"""What a paper says, and what was found here: one type for every paper."""
+"""Claims of papers, and what was found here: one type for every paper."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-# Where the paper sees no change there is nothing to take a share of.
+# There is nothing to take a share of where the paper sees no change.
 NO_CHANGE = 0.01
 
 

@@ -1,4 +1,4 @@
-"""How often a key meets another one in a hashed table, by the table's size."""
+"""Collisions of keys in a hashed table, by the table's size."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -20,7 +20,7 @@ class Found:
 
 
 def compute(papers: Iterable[Paper], changes: Changes, how: How) -> list[Found]:
-    """What was found for every figure of every paper.
+    """Findings for every figure of every paper.
 
     A figure that this machine cannot compute says so in its outcome. What failed before is tried
     again. Raises PagelabError when it was interrupted.

@@ -1,4 +1,4 @@
-"""What a benchmark costs in guests: a series a configuration, a row a size, medians of samples."""
+"""Costs of a benchmark in guests: a series a configuration, a row a size, medians of samples."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Series(Model):
         return [case for job, case in guest.cases(self.suite) if self.takes(job.append.split())]
 
     def takes(self, parameters: list[str]) -> bool:
-        """Whether these parameters of the kernel are those of the series."""
+        """True if these parameters of the kernel are those of the series."""
         return (self.parameter is None or self.parameter in parameters) and (
             self.without is None or self.without not in parameters
         )
@@ -106,7 +106,7 @@ class Guests(Shown):
         return planned, list(dict.fromkeys(missing))
 
     def _samples(self, data: dict[str, Any]) -> Iterator[Sample]:
-        """What a boot found of this table, each value for one unit."""
+        """Findings of a boot for this table, each value for one unit."""
         counts = data["counts"] or [[]] * len(data["printed"])
         for printed, (*numbers,) in zip(data["printed"], counts, strict=True):
             wanted = {"bench": self.bench, **self.where} if self.bench else self.where

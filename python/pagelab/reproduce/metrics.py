@@ -1,4 +1,4 @@
-"""What figures show, computed from a run."""
+"""Metrics of figures, computed from a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which share of a program's reads goes to the remote node of memory, over its run."""
+"""Share of a program's reads that goes to the remote node of memory, over its run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -84,7 +84,7 @@ def _stretches(data: dict[str, Any], which: slice) -> dict[str, float]:
 
 
 def share(counts: Sequence[Sequence[int]], which: slice) -> float:
-    """Of the loads of these lines, what part was of node 1."""
+    """Part of the loads of these lines that was of node 1."""
     local = sum(row[which][0] for row in counts)
     remote = sum(row[which][1] for row in counts)
     return remote / max(local + remote, 1)

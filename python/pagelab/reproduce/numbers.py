@@ -21,11 +21,11 @@ class Numbers:
         return self.metrics[series]
 
     def against(self, series: str) -> str | None:
-        """What a series is divided by."""
+        """Series that a series is divided by."""
         return self.bases[series]
 
     def shown(self, series: str, workload: str) -> float | None:
-        """What the figure shows: the metric, or its ratio to another series'."""
+        """Shown value of the figure: the metric, or its ratio to another series'."""
         value, base = self._raw(series, workload), self.against(series)
         if base is None or value is None:
             return value

@@ -1,4 +1,4 @@
-"""What was found for a figure or table: its numbers, and the paper's claims beside ours."""
+"""Findings for a figure or table: its numbers, and the paper's claims beside ours."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def failures(ended: Mapping[str, Ended]) -> list[str]:
-    """Why cases failed, a line each, by their names."""
+    """Reasons for which cases failed, a line each, by their names."""
     return [
         f"{name}: {one.error.splitlines()[0]}"
         for name, one in ended.items()

@@ -35,7 +35,7 @@ def write(found: list[Found], facts: list[tuple[str, str]], path: Path) -> None:
 
 
 def verdicts(outcomes: list[Outcome]) -> str:
-    """How many claims there are of each verdict: `12 near, 3 far, 1 holds`."""
+    """Number of claims of each verdict: `12 near, 3 far, 1 holds`."""
     counts: dict[str, int] = {}
     for outcome in outcomes:
         for answer in outcome.answers:

@@ -59,7 +59,7 @@ class Common(Model):
 
 @dataclass(frozen=True)
 class Changes:
-    """What the command line asks for otherwise than the files say, to see what a number hangs on.
+    """Changes by the command line against the files, to see what a number hangs on.
 
     Of simulations: whole programs, keys of all machines changed, another footprint for all
     workloads, several copies of each at once. Of measurements of this machine: a result to take
@@ -96,14 +96,14 @@ class Experiment(Protocol):
     claim: list[Claim]
 
     def cases(self, paper: "Paper", changes: Changes) -> dict[Any, Case]:
-        """What to run."""
+        """Cases to run."""
 
     def outcome(self, name: str, paper: "Paper", ended: Mapping[Any, Ended]) -> Outcome:
         """The numbers, out of what came of the cases."""
 
 
 class Shown(Model):
-    """What the file of every experiment has: its title, what it shows, notes, and claims."""
+    """Common parts of the files of experiments: title, what it shows, notes, and claims."""
 
     title: str
     shows: str

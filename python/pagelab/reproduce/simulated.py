@@ -22,7 +22,7 @@ from pagelab.sources import Workload as Built
 from pagelab.sources import together
 from pagelab.window import Window
 
-# What is free must hold the program, its page tables, and what fragmentation costs.
+# Free memory must hold the program, its page tables, and what fragmentation costs.
 SLACK = 1.15
 # Physical lines are numbered in 31 bits.
 LARGEST_GIB = 128

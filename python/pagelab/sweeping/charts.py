@@ -223,7 +223,7 @@ def _name(point: Point) -> str:
 
 
 def _axis(values: list[float], *, from_zero: bool) -> tuple[Callable[[float], float], list[Tick]]:
-    """Where a value is, in percent, and ticks; logarithmic where values are far apart."""
+    """Place of a value, in percent, and ticks; logarithmic where values are far apart."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     if low > 0 and high / low >= _WIDE:
         left, right = math.log10(low), math.log10(high)

@@ -1,4 +1,4 @@
-"""What differs between two tables: points that only one has, and how numbers changed."""
+"""Differences between two tables: points that only one has, and how numbers changed."""
 
 import math
 from contextlib import suppress
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         points = (self.only_first, self.only_second, self.broken, self.mended)
         others = (self.ended_otherwise, self.measures_first, self.measures_second)
         return not any((*points, *others)) and not any(change.changed for change in self.changes)
@@ -70,7 +70,7 @@ def difference(first: list[Row], second: list[Row], measures: list[str]) -> Diff
 
     done = [p for p in both if ours[p][STATUS] == DONE and theirs[p][STATUS] == DONE]
     neither = [p for p in both if DONE not in (ours[p][STATUS], theirs[p][STATUS])]
-    # Of the points that both have: what other designs count, they alone have.
+    # The points that both have: what other designs count, they alone have.
     pairs = [(ours[p], theirs[p]) for p in done]
     here, there = (_measures([pair[side] for pair in pairs]) for side in (0, 1))
     for name in measures:
@@ -153,7 +153,7 @@ def _ratio(a: float | None, b: float | None) -> float | None:
 
 
 def _distance(a: float | None, b: float | None) -> float:
-    """How far apart two numbers are."""
+    """Distance of two numbers."""
     ratio = _ratio(a, b)
     return math.inf if ratio is None else abs(math.log(ratio))
 

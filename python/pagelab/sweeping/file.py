@@ -18,7 +18,7 @@ Point = dict[str, Value]
 # One to begin with.
 EXAMPLE = Path(__file__).with_name("example.toml")
 
-# What can be varied beside keys of the machine, which have a dot in them.
+# Axes beside keys of the machine, which have a dot in them.
 WORKLOAD_PARAMETER = "workload."
 AXES = ("workload", "trace", "design", "machine", "seed", "copies", "manager")
 _COMPARISONS = {
@@ -31,7 +31,7 @@ _COMPARISONS = {
 _SIGNS = tuple(_COMPARISONS)
 # More is no sweep's file, but what was named by mistake: it is parsed as a whole.
 _MOST_BYTES = 4 << 20
-# Of combinations, before conditions: each takes memory, and a simulation.
+# Limit of combinations, before conditions: each takes memory, and a simulation.
 _MOST_POINTS = 1_000_000
 
 
@@ -40,7 +40,7 @@ class _Table(BaseModel):
 
 
 class Window(_Table):
-    """Which part of each program or trace is taken, as the options of the same names say."""
+    """Part of each program or trace that is taken, as the options of the same names say."""
 
     skip: str | None = None
     limit: str | None = None
@@ -58,11 +58,11 @@ class Only(BaseModel):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What a point must have for the condition to concern it."""
+        """Values that a point must have for the condition to concern it."""
         return self.model_extra or {}
 
     def allows(self, point: Point) -> bool:
-        """Whether a point may be run."""
+        """True if a point may be run."""
         return not matches(point, self.values) or matches(point, self.where)
 
 
@@ -102,7 +102,7 @@ class Sweep(_Table):
 
     @property
     def axes(self) -> list[str]:
-        """What varies, in the file's order, the seed last."""
+        """Axes in the file's order, the seed last."""
         names = [*dict.fromkeys(key for row in self.together for key in row), *self.vary]
         seeds = self._seeds() or "seed" in names
         names = [name for name in dict.fromkeys(names) if name != "seed"]
@@ -123,7 +123,7 @@ class Sweep(_Table):
         return found
 
     def measures(self) -> list[tuple[str, str]]:
-        """Where in the file a number of results is named, and which."""
+        """Places in the file at which a number of results is named, and the number."""
         plotted = [
             name for plot in self.plot for name in ([plot.y, plot.x] if plot.pareto else [plot.y])
         ]
@@ -143,7 +143,7 @@ class Sweep(_Table):
 
 
 def matches(point: Point, wanted: dict[str, Any]) -> bool:
-    """Whether a point has these values: a value, one of a list, or a bound such as ">= 4"."""
+    """True if a point has these values: a value, one of a list, or a bound such as ">= 4"."""
     return all(_holds(point.get(key), value) for key, value in wanted.items())
 
 
@@ -252,7 +252,7 @@ def _check(sweep: Sweep) -> None:
 
 
 def _each_once(place: str, values: Sequence[Any]) -> None:
-    """What is there twice would count as two replicates."""
+    """A value that is there twice would count as two replicates."""
     for at, value in enumerate(values):
         if value in values[:at]:
             raise PagelabError(f"{place}: {value!r} is there twice")

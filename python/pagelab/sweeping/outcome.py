@@ -1,4 +1,4 @@
-"""What came of a sweep: a row a point, and what its measures are over the seeds."""
+"""Outcome of a sweep: a row a point, and what its measures are over the seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many points are done, failed and missing."""
+        """Number of points that are done, failed and missing."""
         statuses = [row[table.STATUS] for row in self.rows]
         return {one: statuses.count(one) for one in (table.DONE, table.FAILED, table.MISSING)}
 
@@ -71,7 +71,7 @@ def outcome(
 
 
 def facts(path: Path, runs: int, seconds: float) -> list[tuple[str, str]]:
-    """What the page says of how it came about."""
+    """Statements of the page on how it came about."""
     return [
         ("runs", str(runs)),
         ("took", units.duration(seconds)),

@@ -38,7 +38,7 @@ def rows(found: Iterable[tuple[Point, Ended | None]], axes: list[str]) -> list[R
 
 
 def status(ended: Ended | None) -> str:
-    """What became of a run, as the table has it."""
+    """Status of a run, as the table has it."""
     if ended is None:
         return MISSING
     return FAILED if isinstance(ended, Failed) else DONE

@@ -1,4 +1,4 @@
-"""What runs cases: a module a backend, and the contract they share."""
+"""Backends that run cases: a module each, and the contract they share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from pagelab.experiment.backends import (
 )
 from pagelab.experiment.progress import Progress
 
-# What a backend does with a case's task: JSON comes out. It raises RunError when the task has no
+# A backend's work on a case's task: JSON comes out. It raises RunError when the task has no
 # result, and InterruptedRunError when `progress` asked it to stop.
 Backend = Callable[[dict[str, Any], Progress], dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""What can be counted in the sources under linux/, without running a kernel."""
+"""Counts in the sources under linux/, without running a kernel."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from pagelab.linux import layout, manager, series
 from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
-# Where the series puts the arithmetic of FolioMap with its bench in user space.
+# Folder into which the series puts the arithmetic of FolioMap with its bench in user space.
 _FOLIOMAP = Path("tools/testing/foliomap")
 
 
@@ -43,7 +43,7 @@ def _series(where: Layout) -> list[Path]:
 
 
 def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """What was counted, by name."""
+    """Counts by name."""
     where = layout.find()
     try:
         if task["count"] == "lines":

@@ -1,4 +1,4 @@
-"""How often a key meets another one in a hashed table: no machine, only its hash function."""
+"""Collisions of keys in a hashed table: no machine, only its hash function."""
 
 from typing import Any
 

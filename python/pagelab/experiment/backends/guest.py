@@ -46,7 +46,7 @@ def cases(name: str, *, replay: dict[str, Any] | None = None) -> list[tuple[suit
             job.folder / "lab.py",
             *sorted(job.folder.glob("*.h")),
             where.linux / "guest",
-            # What benchmarks share with tests.
+            # Headers that benchmarks share with tests.
             *sorted((where.linux / "tests").glob("*/*.h")),
             *([where.linux / "modules"] if "fbmm=on" in job.append else []),
         ]

@@ -16,13 +16,13 @@ from pagelab.experiment.progress import Progress
 from pagelab.measuring import native, probe
 from pagelab.measuring.native import Run
 
-# What a run is measured by.
+# Measure of a run.
 Metric = Literal["cpu", "user", "system", "wall", "faults"]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is run: a command, variables of its environment, and whether with huge pages.
+    """A command, variables of its environment, and whether with huge pages.
 
     Without `huge_pages` the kernel's setting is left as it is.
     """
@@ -85,12 +85,12 @@ def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def values(runs: list[Run], metric: Metric) -> list[float]:
-    """What each run took: seconds, or a number of page faults."""
+    """Figure of each run: seconds, or a number of page faults."""
     return [getattr(run, metric) for run in runs]
 
 
 def _run(variant: Variant, asking: Mapping[str, str]) -> Run:
-    # Who is compared with and without huge pages asks for memory alike.
+    # A program that is compared with and without huge pages asks for memory alike.
     asks = {} if variant.huge_pages is None else asking
     huge = variant.huge_pages is not False
     return native.run(variant.command, {**asks, **variant.environment}, huge=huge)

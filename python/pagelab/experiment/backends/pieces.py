@@ -40,7 +40,7 @@ def piece_case(label: str, whole: Case, place: Place, before: list[str], lines: 
 
 
 def look(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """What is seen of an interval, as text."""
+    """Survey of an interval, as text."""
     simulate.check_version(task)
     source = traces.fetched(task["source"])
     try:
@@ -53,7 +53,7 @@ def look(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def piece(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """What comes of a piece."""
+    """Outcome of a piece."""
     simulate.check_version(task)
     source = traces.fetched(task["source"])
     with simulate.machine_file(task["machine"]) as machine:
@@ -93,5 +93,5 @@ def _piece(
 
 
 def seen_of(data: dict[str, Any]) -> bytes:
-    """What `look` returned, as bytes."""
+    """Bytes that `look` returned."""
     return b64decode(data["seen"])

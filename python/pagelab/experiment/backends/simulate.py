@@ -24,13 +24,13 @@ _BYTES_A_BYTE = 1 / 256
 # their data would take; these have none.
 _FOOTPRINT_A_BYTE = 64
 _KEEP_NOTHING = ("dlrm", "kmer", "pointer-chase", "random-updates", "stream", "xsbench")
-# What a result says of programs and sources as they are where it is made: no part of what it is.
+# Parts of a result about programs and sources as they are where it is made: no part of what it is.
 _OF_THIS_MACHINE = ("lines", "changed_files")
 
 
 @cache
 def version() -> str:
-    """Of the simulator: a change of any model is another version."""
+    """Version of the simulator: a change of any model is another one."""
     assert _core.__file__ is not None
     # Not read whole: each worker would take that much memory for it.
     with Path(_core.__file__).open("rb") as file:
@@ -115,7 +115,7 @@ def machine_file(described: str | dict[str, str]) -> Iterator[str]:
             file.write(described["toml"])
             file.flush()
         except OSError as error:
-            # Of this machine and not of the run, which is not to blame for it.
+            # An error of this machine and not of the run, which is not to blame for it.
             raise PagelabError(
                 f"cannot write a temporary file: {error.strerror} (TMPDIR names another folder)"
             ) from error
