@@ -235,3 +235,17 @@ def test_the_model_says_what_each_setting_would_do(tmp_path: Path) -> None:
         if one["name"] in NAMES:
             # First touches are what such a program does.
             assert one["predicted"] > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--pages", "64K"], "--allow-tuning"),
+        (["--pages", "2M", "--allow-tuning"], "from 16K to 1M, not 2M"),
+        (["--pages", "3K", "--allow-tuning"], "unknown page size"),
+    ],
+)
+def test_page_sizes_that_cannot_be_tried_are_refused(options: list[str], text: str) -> None:
+    done = _run("advise", "-q", *options, "--", "true")
+    assert done.returncode == 2
+    assert text in done.stderr

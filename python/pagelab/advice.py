@@ -8,13 +8,13 @@ from pagelab import units
 from pagelab.answer import Advice
 from pagelab.results import Comparison, Run
 
-_SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
+SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 def huge_pages() -> str | None:
     """The setting of transparent huge pages on this machine: always, madvise or never."""
     try:
-        text = (_SETTINGS / "enabled").read_text(encoding="utf-8")
+        text = (SETTINGS / "enabled").read_text(encoding="utf-8")
     except OSError:
         return None
     chosen = re.search(r"\[(\w+)\]", text)
@@ -35,13 +35,13 @@ def to_have(comparison: Comparison, run: Run) -> list[Advice]:
         return [Advice(words=words)]
     if run.pages == "madvise":
         if setting in ("always", "madvise"):
-            words = f"This machine gives them already: {_SETTINGS}/enabled is {setting}."
+            words = f"This machine gives them already: {SETTINGS}/enabled is {setting}."
             return [Advice(words=words)]
-        return [_setting("for all programs that ask", "madvise", _SETTINGS / "enabled", setting)]
+        return [_setting("for all programs that ask", "madvise", SETTINGS / "enabled", setting)]
     if run.pages == "2M":
         return _transparent(comparison, setting)
     kib = units.parse_size(run.pages) // 1024
-    file = _SETTINGS / f"hugepages-{kib}kB/enabled"
+    file = SETTINGS / f"hugepages-{kib}kB/enabled"
     return [_setting("for all programs, with Linux 6.8 or later", "always", file)]
 
 
@@ -52,9 +52,9 @@ def _setting(whom: str, value: str, file: Path, now: str | None = None) -> Advic
 
 def _transparent(comparison: Comparison, setting: str | None) -> list[Advice]:
     if setting == "always":
-        words = f"This machine gives them already: {_SETTINGS}/enabled is always."
+        words = f"This machine gives them already: {SETTINGS}/enabled is always."
         return [Advice(words=words)]
-    found = [_setting("for all programs", "always", _SETTINGS / "enabled", setting)]
+    found = [_setting("for all programs", "always", SETTINGS / "enabled", setting)]
     if setting == "madvise" and comparison.command:
         command = shlex.join([*comparison.command])
         found.append(

@@ -3,11 +3,12 @@
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pagelab import advice
+from pagelab.measuring.given_pages import OWN
 
 # The C library asks the kernel for huge pages where these are only for who asks (glibc 2.35).
 _ASKING = "glibc.malloc.hugetlb=1"
@@ -23,12 +24,16 @@ UNCHANGED = "unchanged"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting: variables to add to the environment, and whether huge pages are forbidden."""
+    """A setting: variables to add to the environment, and whether huge pages are forbidden.
+
+    `size` is that of the kernel's larger pages: 2M, or one between, which is root's to choose.
+    """
 
     name: str
     words: str
     environment: dict[str, str] = field(default_factory=dict)
     no_huge_pages: bool = False
+    size: str = OWN
 
     def as_json(self) -> dict[str, object]:
         """As it stands in the file of an advice."""
@@ -36,6 +41,7 @@ class Candidate:
             "name": self.name,
             "environment": self.environment,
             "no_huge_pages": self.no_huge_pages,
+            "size": self.size,
         }
 
 
@@ -47,8 +53,11 @@ class Unavailable:
     why: str
 
 
-def of(command: list[str]) -> tuple[list[Candidate], list[Unavailable]]:
-    """Settings to try on a program, and those that this machine or program does not have."""
+def of(command: list[str], sizes: Sequence[str] = ()) -> tuple[list[Candidate], list[Unavailable]]:
+    """Settings to try on a program, and those that this machine or program does not have.
+
+    `sizes` are those between 4K and 2M that may be set for the whole system.
+    """
     mode = advice.huge_pages() or "never"
     found: list[Candidate] = []
     missing: list[Unavailable] = []
@@ -60,6 +69,16 @@ def of(command: list[str]) -> tuple[list[Candidate], list[Unavailable]]:
         found += _for_who_asks(command)
     else:
         found += _for_all()
+    found += [
+        Candidate(
+            f"{size} pages",
+            f"the kernel gives pages of {size}",
+            _tunables(_ASKING) if mode == "madvise" else {},
+            size=size,
+        )
+        for size in sizes
+        if mode != "never"
+    ]
     if _reserved():
         words = f"malloc takes the {_reserved()} huge pages that are reserved"
         found.append(Candidate("reserved huge pages", words, _tunables(_POOL)))

@@ -66,7 +66,9 @@ def markdown(advice: Advice, command: list[str], file: str) -> str:
     head, *found = _rows(advice)
     lines = (head, ("---",) * len(head), *found)
     rows = ["| " + " | ".join(row) + " |" for row in lines]
-    typed = [] if advice.best is None else ["", f"    {to_type(advice.best, command, file)}"]
+    typed = [] if advice.best is None else to_type(advice.best, command, file)
+    if typed:
+        typed = ["", *(f"    {line}" for line in typed)]
     return "\n".join([headline(advice), *typed, "", *rows])
 
 

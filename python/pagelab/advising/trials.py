@@ -17,6 +17,7 @@ from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.advising.resident import Looking, Resident
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import native
+from pagelab.measuring.given_pages import GivenPages
 from pagelab.measuring.native import Run
 
 # The unchanged program once more in each round: how far it is from itself.
@@ -174,13 +175,15 @@ def _ended(pid: int, seconds: float) -> Iterator[Event]:
 def run(
     program: Program,
     candidates: list[Candidate],
+    kernel: GivenPages,
     budget: float,
     say: Callable[[str], None],
 ) -> Trials:
     """Runs rounds of all settings for `budget` seconds, or until all ratios are narrow.
 
-    Interrupted, what was run counts. Raises PagelabError when the program cannot be run, does not
-    end, or ends otherwise than with 0.
+    The `kernel` is told which larger pages to give before each run. Interrupted, what was run
+    counts. Raises PagelabError when the program cannot be run, does not end, or ends otherwise
+    than with 0.
     """
     unchanged = Candidate(UNCHANGED, "as it is")
     again = Candidate(AGAIN, "as it is")
@@ -190,6 +193,7 @@ def run(
 
     def one(trial: Trial) -> Run:
         warm_up = trial.candidate.name not in looking
+        kernel.give(trial.candidate.size)
         found = program.run(trial.candidate, looking)
         if not warm_up:
             trial.runs.append(found)

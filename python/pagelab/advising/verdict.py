@@ -5,8 +5,9 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pagelab import units
+from pagelab import advice, units
 from pagelab.advising.trials import Ratio, Trial, Trials
+from pagelab.measuring.given_pages import OWN
 
 # Less than this is called no difference: a change of code layout moves real programs more.
 NOTICEABLE = 0.01
@@ -140,13 +141,23 @@ def headline(advice: Advice) -> str:
     return "No: nothing that was tried makes it faster."
 
 
-def to_type(verdict: Verdict, command: list[str], file: str) -> str:
-    """One command line that runs the program with the setting; `file` has the advice."""
+def to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:
+    """Command lines that run the program with the setting; `file` has the advice."""
     candidate = verdict.trial.candidate
     if candidate.no_huge_pages:
-        return f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"
-    variables = (f"{name}={shlex.quote(value)}" for name, value in candidate.environment.items())
-    return f"{' '.join(variables)} {shlex.join(command)}"
+        return [f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"]
+    variables = [f"{name}={shlex.quote(value)}" for name, value in candidate.environment.items()]
+    line = " ".join([*variables, shlex.join(command)])
+    if candidate.size == OWN:
+        return [line]
+    # Only that size was given when it was tried.
+    folder = advice.SETTINGS
+    kib = units.parse_size(candidate.size) >> 10
+    return [
+        f"echo inherit > {folder}/hugepages-{kib}kB/enabled     # as root, for all programs",
+        f"echo never > {folder}/hugepages-2048kB/enabled",
+        line,
+    ]
 
 
 def quoted(advice: Advice, program: str, processor: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pagelab import advice, annotating, api
 from pagelab.advising.candidates import Candidate
 from pagelab.annotating import By
+from pagelab.measuring.given_pages import OWN
 from pagelab.results import Comparison
 from pagelab.window import Window
 
@@ -92,7 +93,7 @@ def ask(
     }
     for one in candidates:
         if not one.no_huge_pages:
-            run = simulated(one.environment, [own]).runs[0]
+            run = simulated(one.environment, [own if one.size == OWN else one.size]).runs[0]
             predicted[one.name] = base.elapsed / run.elapsed
     alone = unchanged.model_copy(update={"runs": [base]})
     return Why(base.machine_name, predicted, alone, unchanged.notes)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import advice, jobs, progress, recording, store
+from pagelab import advice, jobs, pages, progress, recording, store
 from pagelab.advising import candidates, show, trials, verdict, why
 from pagelab.advising.trials import Program
 from pagelab.advising.verdict import Advice
@@ -21,6 +21,7 @@ from pagelab.cli import options
 from pagelab.environment import given
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
 from pagelab.measuring import here, probe
+from pagelab.measuring.given_pages import GivenPages
 
 _FILE = "advice.json"
 
@@ -33,6 +34,14 @@ def advise(
     seconds: Annotated[
         float, typer.Option("--time", min=1, help="Seconds that runs may take in all.")
     ] = 120,
+    page_sizes: Annotated[
+        str | None,
+        typer.Option("--pages", metavar="SIZES", help="Try these, too, as root: 16K to 1M."),
+    ] = None,
+    allow_tuning: Annotated[
+        bool,
+        typer.Option("--allow-tuning", help="Allow to set the kernel to --pages; undone after."),
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option("--why", help="Also record and simulate it: where, and what the model says."),
@@ -57,16 +66,21 @@ def advise(
     store.check(out)
     recording.find(program[0])
     stdin = _stdin()
-    found, missing = candidates.of(program)
+    found, missing = candidates.of(program, _between(page_sizes, allow_tuning=allow_tuning))
     name = Path(program[0]).name
     console = Console(stderr=as_json or markdown)
     notes = Console(stderr=True)
-    with jobs.ended_as_by_interrupt(), progress.display(notes, quiet=quiet) as meters:
+    with (
+        jobs.ended_as_by_interrupt(),
+        progress.display(notes, quiet=quiet) as meters,
+        GivenPages() as kernel,
+    ):
         meter = meters.meter(name, "running")
         decided = verdict.decide(
             trials.run(
                 Program(program, stdin, seconds),
                 found,
+                kernel,
                 seconds,
                 lambda line: meter.update(0, None, line),
             )
@@ -115,7 +129,8 @@ def _print(
         console.print(sentence, style="bold", highlight=False)
     console.print(verdict.headline(decided), style="bold", highlight=False)
     if decided.best is not None:
-        typer.echo(f"\n  {verdict.to_type(decided.best, program, str(file))}\n")
+        lines = verdict.to_type(decided.best, program, str(file))
+        typer.echo("\n" + "".join(f"  {line}\n" for line in lines))
     console.print(show.table(decided))
     for sentence in found_why.where() if found_why else []:
         console.print(sentence, highlight=False, markup=False)
@@ -139,6 +154,20 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise PagelabError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _between(sizes: str | None, *, allow_tuning: bool) -> list[str]:
+    """Page sizes between 4K and 2M. Raises UsageError for others, and without leave."""
+    chosen = [pages.parse(size) for size in sizes.split(",")] if sizes else []
+    for size in chosen:
+        if pages.SIZES[size] != size or size == "1G":
+            raise UsageError(f"--pages takes sizes from 16K to 1M, not {size}")
+    if chosen and not allow_tuning:
+        raise UsageError(
+            f"pages of {', '.join(chosen)} need a setting of the whole system changed: "
+            "run as root with --allow-tuning"
+        )
+    return chosen
 
 
 def _stdin() -> str | None:
