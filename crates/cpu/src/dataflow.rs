@@ -204,7 +204,8 @@ impl Pieces {
                     brought = step.writes;
                 }
             }
-            // In the order of the program, and as if its operands were there: what waits for these lets others go first.
+            // In the order of the program, and as if its operands were there: what waits for these
+            // lets others go first.
             if let Some((unit, halves)) = step.unit {
                 let free = units[unit as usize].unwrap_or(Latest::of_place(UNIT + unit as usize));
                 let slots = i64::from(times.width * u32::from(halves) / 2);

@@ -4,9 +4,9 @@ use iced_x86::{CpuidFeature, Instruction, Mnemonic, OpKind};
 
 /// Cycles from an instruction's operands to its result; of one that loads, from its data on.
 ///
-/// Between what LLVM 14 has for Zen 3 and for Ice Lake (its llvm-mca prints them), which mostly differ by
-/// two cycles at most; what is not named here takes one. Moves between registers are renamed away, and what only loads has its
-/// result with the data.
+/// Between what LLVM 14 has for Zen 3 and for Ice Lake (its llvm-mca prints them), which mostly
+/// differ by two cycles at most; what is not named here takes one. Moves between registers are
+/// renamed away, and what only loads has its result with the data.
 pub(crate) fn latency(instruction: &Instruction) -> u8 {
     use Mnemonic as M;
     let register = |operand| {

@@ -138,9 +138,10 @@ impl<T: PageTable> Call<'_, T> {
         Ok(())
     }
 
-    /// Gives back what removed VMAs kept: objects that nobody shows any more (of files the page cache
-    /// keeps what it has, outside of the simulated memory), and the page tables of the 2 MiB regions that no VMA touches any more (`free_pgtables` with its floor
-    /// and ceiling in mm/memory.c).
+    /// Gives back what removed VMAs kept: objects that nobody shows any more (of files the page
+    /// cache keeps what it has, outside of the simulated memory), and the page tables of the 2 MiB
+    /// regions that no VMA touches any more (`free_pgtables` with its floor and ceiling in
+    /// mm/memory.c).
     pub(crate) fn release(&mut self, asid: Asid, removed: &[Vma]) -> Result<(), OsError> {
         let mut released = 0;
         for vma in removed {

@@ -42,7 +42,8 @@ fn faults(machine: &Machine<MapTable>) -> u64 {
     statistics(machine).faults
 }
 
-/// Natively, 64 MiB with MADV_HUGEPAGE take 16,384 faults after PR_SET_THP_DISABLE and 32 otherwise: 512 and one a block.
+/// Natively, 64 MiB with MADV_HUGEPAGE take 16,384 faults after PR_SET_THP_DISABLE and 32
+/// otherwise: 512 and one a block.
 #[test]
 fn a_program_that_forbids_itself_huge_pages_gets_none() {
     let blocks = 16;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A Python callable `(done, total or None, (pieces, of how many) if there are) -> bool`, called about ten times a second and never
-/// more. It ends the run by returning false or by raising.
+/// A Python callable `(done, total or None, (pieces, of how many) if there are) -> bool`, called
+/// about ten times a second and never more. It ends the run by returning false or by raising.
 pub(crate) struct Callback {
     function: Py<PyAny>,
     next: Instant,

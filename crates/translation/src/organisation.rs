@@ -85,7 +85,8 @@ impl<O> Paged<O> {
     }
 
     /// Lets the entries of pages that were moved after the first `before` of `work` point to where
-    /// those are now, and says where a frame is that is about to be mapped. Owners that are not mapped (yet) are the caller's.
+    /// those are now, and says where a frame is that is about to be mapped. Owners that are not
+    /// mapped (yet) are the caller's.
     #[inline]
     fn follow(&mut self, work: &Work, before: usize, translation: Translation) -> Translation {
         if work.displaced.len() == before {

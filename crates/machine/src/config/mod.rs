@@ -181,8 +181,9 @@ pub struct CostConfig {
     /// Zeroing a page of 2 MiB, with what a hypervisor takes to give its memory: 512 `zero_4k_ns` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_2m_ns: Option<f64>,
-    /// The least and the most that `zero_4k_ns` may be: of memory in use just before, and of memory that lay idle, which
-    /// a hypervisor has to give first. Nothing is simulated by it: answers say what follows.
+    /// The least and the most that `zero_4k_ns` may be: of memory in use just before, and of memory
+    /// that lay idle, which a hypervisor has to give first. Nothing is simulated by it: answers say
+    /// what follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_4k_between_ns: Option<[f64; 2]>,
     /// The same of `zero_2m_ns`.

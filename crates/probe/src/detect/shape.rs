@@ -117,7 +117,8 @@ fn resistant(load: f64, kept: f64) -> f64 {
     random_replacement(others / (1.0 - kept)) * others / load
 }
 
-/// Random replacement in sets that are filled at random: in a set with `k` places, each misses as in a store of `ways` entries.
+/// Random replacement in sets that are filled at random: in a set with `k` places, each misses as
+/// in a store of `ways` entries.
 fn scattered_random(ways: u64, mean: f64) -> f64 {
     // Many places in a set: all sets have about as many.
     if mean > 4.0 * ways as f64 + 40.0 {

@@ -1,11 +1,12 @@
 //! Data caches: size, line, associativity and latency of each level.
 //!
-//! A chain visits more and more lines of memory mapped by huge pages, so that the TLB plays no
-//! part and the physical address is known up to bit 20. Where a hypervisor has broken the huge
-//! pages up neither holds; therefore eight lines of a base page are visited together, so that a
-//! walk is shared by eight loads. They come in random order, and few of the 64 lines of the page,
-//! no two of a pair, so that prefetchers find no pattern. The latency steps where a level overflows. For the associativity, a chain visits lines that all fall into one set of every
-//! level: it overflows a level when there are more of them than the level has ways.
+//! A chain visits more and more lines of memory mapped by huge pages, so that the TLB plays no part
+//! and the physical address is known up to bit 20. Where a hypervisor has broken the huge pages up
+//! neither holds; therefore eight lines of a base page are visited together, so that a walk is
+//! shared by eight loads. They come in random order, and few of the 64 lines of the page, no two of
+//! a pair, so that prefetchers find no pattern. The latency steps where a level overflows. For the
+//! associativity, a chain visits lines that all fall into one set of every level: it overflows a
+//! level when there are more of them than the level has ways.
 
 use super::{Context, Failure, Part, curve_with_steps, no_options};
 use crate::chain::{Chain, LINE, sweep};
