@@ -220,6 +220,17 @@ static inline bool mfs_busy(struct folio *folio)
 }
 
 /*
+ * Clear what a folio that no file has was marked with. Who finds it by its number may lock it
+ * at any time: that stays, and nothing of it is lost.
+ */
+static inline void mfs_clear_flags(struct folio *folio)
+{
+	set_mask_bits(&fbmm_flags(folio),
+		      PAGE_FLAGS_CHECK_AT_PREP &
+		      ~(BIT(PG_head) | BIT(PG_locked) | BIT(PG_waiters)), 0);
+}
+
+/*
  * Give a folio back to the kernel; or nobody: the page allocator does not look for
  * errors in the pages of a large one.
  */

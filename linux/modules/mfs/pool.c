@@ -168,7 +168,7 @@ void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios)
 			folios->folios[busy++] = folio;
 			continue;
 		}
-		fbmm_flags(folio) &= ~PAGE_FLAGS_CHECK_AT_PREP;
+		mfs_clear_flags(folio);
 		mfs_pool_link(pool, folio_page(folio, 0));
 	}
 	pool->missing += busy;

@@ -337,9 +337,9 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 	folio_ref_unfreeze(folio, 2);
 
 	folio_lock(target);
-	__folio_set_swapbacked(target);
+	folio_set_swapbacked(target);
 	folio_copy(target, folio);
-	__folio_mark_uptodate(target);
+	folio_mark_uptodate(target);
 	mfs_hand_over(mfs_inode(inode), index, folio, target);
 	folio_unlock(target);
 	folio_put(folio);

@@ -138,7 +138,7 @@ static int mfs_copy_shared(struct mfs_super *super, struct folio *folio,
 	struct mem_cgroup *old;
 	int err;
 
-	__folio_set_swapbacked(target);
+	folio_set_swapbacked(target);
 	/* While the folio is charged, and it is as long as a file has it, the cgroup stays. */
 	old = set_active_memcg(folio_memcg(folio));
 	err = fbmm_charge(target, GFP_NOWAIT | __GFP_NOWARN);
@@ -149,7 +149,7 @@ static int mfs_copy_shared(struct mfs_super *super, struct folio *folio,
 	target->mapping = NULL;
 	target->index = folio->index;
 	folio_copy(target, folio);
-	__folio_mark_uptodate(target);
+	folio_mark_uptodate(target);
 	atomic_long_add(folio_nr_pages(target), &super->used);
 	return 0;
 }

@@ -138,7 +138,7 @@ void tier_put(struct tier *tier, struct folio *folio)
 	}
 	if (!mfs_busy(folio) &&
 	    !mfs_poisoned(folio_page(folio, 0), HPAGE_PMD_NR)) {
-		fbmm_flags(folio) &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_head));
+		mfs_clear_flags(folio);
 		tier_add_piece(tier, folio);
 		return;
 	}

@@ -412,20 +412,33 @@ void __dpt_table_release(struct mm_struct *mm, struct page *page,
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
+/*
+ * Look both ways round the list, from the table that was deposited last: the next one is the
+ * oldest. Memory that was touched upwards or downwards, and is unmapped upwards, has its
+ * table at either end.
+ */
+static struct page *find_deposited(struct page *first, u64 tag)
+{
+	struct page *next = first, *previous = first;
+
+	while (tag_of(word_of(next, DPT_4K)) != tag) {
+		previous = list_prev_entry(previous, lru);
+		if (tag_of(word_of(previous, DPT_4K)) == tag)
+			return previous;
+		next = list_next_entry(next, lru);
+		if (WARN_ON_ONCE(next == first))
+			break;
+	}
+	return next;
+}
+
 /* The deposited table that belongs to this entry, not just any */
 struct page *dpt_withdraw(struct mm_struct *mm, pmd_t *pmd)
 {
 	struct page *first = pmd_huge_pte(mm, pmd), *page = first;
-	u64 tag;
 
-	if (mm->dpt) {
-		tag = tag_below(pmd);
-		while (tag_of(word_of(page, DPT_4K)) != tag) {
-			page = list_next_entry(page, lru);
-			if (WARN_ON_ONCE(page == first))
-				break;
-		}
-	}
+	if (mm->dpt)
+		page = find_deposited(first, tag_below(pmd));
 	if (page == first)
 		pmd_huge_pte(mm, pmd) =
 			list_first_entry_or_null(&page->lru, struct page, lru);

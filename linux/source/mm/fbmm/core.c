@@ -114,6 +114,7 @@ static struct fbmm_area *fbmm_area_create(struct fbmm *fbmm, unsigned long start
 	if (!area)
 		return ERR_PTR(-ENOMEM);
 	fbmm_room(fbmm, &start, &end, up);
+	area->stale = false;
 	/* Huge pages want addresses and offsets that agree. */
 	area->base = ALIGN_DOWN(start, PMD_SIZE);
 	area->file = fbmm_create(&fbmm->dir, end - area->base, fbmm->cred);
@@ -147,7 +148,7 @@ struct fbmm_area *fbmm_area_find(struct fbmm *fbmm, unsigned long start,
 	rcu_read_lock();
 	area = mas_walk(&mas);
 	rcu_read_unlock();
-	if (!area || end - 1 > mas.last)
+	if (!area || area->stale || end - 1 > mas.last)
 		return NULL;
 	fbmm->last = area;
 	fbmm->last_start = mas.index;
@@ -365,15 +366,22 @@ static int fbmm_punch(struct vm_area_struct *vma, unsigned long start,
 void __fbmm_munmap(struct vm_area_struct *vma)
 {
 	struct fbmm *fbmm = vma->vm_mm->fbmm;
+	unsigned long index = vma->vm_start;
+	struct fbmm_area *area;
 
 	fbmm_count(FBMM_MUNMAP);
 	if (likely(!fbmm_punch(vma, vma->vm_start, vma->vm_end, FBMM_FALLOC_UNMAPPED)) ||
 	    !fbmm)
 		return;
-	/* What is left in the file must not be found by the next mapping here. */
+	/*
+	 * What is left in the file must not be found by the next mapping here. Without memory to
+	 * say so of these addresses, no mapping gets the file any more.
+	 */
 	fbmm->last = NULL;
-	mtree_store_range(&fbmm->tree, vma->vm_start, vma->vm_end - 1, NULL,
-			  GFP_KERNEL | __GFP_NOFAIL);
+	area = mt_find(&fbmm->tree, &index, vma->vm_end - 1);
+	if (area && mtree_store_range(&fbmm->tree, vma->vm_start, vma->vm_end - 1, NULL,
+				      GFP_KERNEL))
+		area->stale = true;
 }
 
 /**

@@ -15,6 +15,8 @@ struct fbmm_area {
 	struct list_head list;
 	struct file *file;
 	unsigned long base;
+	/* The file has contents where nothing is mapped: no mapping is to find them. */
+	bool stale;
 };
 
 /* An address space's default memory file system and its files there. */
