@@ -46,7 +46,9 @@ def _memory(trial: Trial, other: Trial | None = None) -> tuple[str, str, str]:
     """Memory and faults; the more that was seen in two trials of the same setting."""
     seen = [one.resident for one in (trial, other) if one is not None]
     most = Resident(max(one.peak for one in seen), max(one.huge for one in seen))
-    return units.size(most.huge), units.count(trial.faults), units.size(most.peak)
+    # Too short to be looked at.
+    peak = units.size(most.peak) if most.peak else "?"
+    return units.size(most.huge), units.count(trial.faults), peak
 
 
 def table(advice: Advice) -> Table:

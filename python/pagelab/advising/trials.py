@@ -23,6 +23,8 @@ from pagelab.measuring.native import Run
 # The unchanged program once more in each round: how far it is from itself.
 AGAIN = "unchanged, again"
 CONFIDENCE = 0.99
+# Of fewer rounds there is no interval with that.
+LEAST = 8
 # A ratio is known well enough when its interval reaches no further than this to either side, or
 # than a fifth of the way from 1.
 _NARROW = 0.01
@@ -109,6 +111,12 @@ class Trials:
     def rounds(self) -> int:
         """Rounds that are whole."""
         return len(self.base.runs)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that a round takes."""
+        trials = (self.base, self.again, *self.others)
+        return sum(statistics.median(run.wall for run in trial.runs) for trial in trials)
 
     def faster(self, trial: Trial, of: str = "cpu") -> Ratio:
         """The times by which a run takes less processor time, or `wall` time, than unchanged."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pagelab import advice, units
-from pagelab.advising.trials import Ratio, Trial, Trials
+from pagelab.advising.trials import LEAST, Ratio, Trial, Trials
 from pagelab.measuring.given_pages import OWN
 
 # Less than this is called no difference: a change of code layout moves real programs more.
@@ -91,7 +91,9 @@ def _enough(trials: Trials, cpu: Ratio) -> int | None:
     """Rounds with which the interval would leave out 1: it narrows with their square root."""
     change = abs(cpu.median - 1) - NOTICEABLE
     wide = max(cpu.median - cpu.low, cpu.high - cpu.median)
-    if change <= 0 or not math.isfinite(wide):
+    if not math.isfinite(wide):
+        return LEAST
+    if change <= 0:
         return None
     return math.ceil(trials.rounds * (wide / change) ** 2)
 

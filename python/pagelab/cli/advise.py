@@ -136,9 +136,11 @@ def _print(
         console.print(sentence, highlight=False, markup=False)
     for one in decided.verdicts:
         if one.rounds is not None:
+            # With the one that is not timed.
+            needed = (one.rounds + 1) * decided.trials.seconds
             console.print(
                 f"{one.trial.candidate.name}: {one.rounds} rounds might tell, "
-                f"{decided.trials.rounds} were run: give more --time.",
+                f"{decided.trials.rounds} were run: --time {needed:.0f}.",
                 highlight=False,
             )
     for lack in missing:
