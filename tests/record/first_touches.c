@@ -1,5 +1,6 @@
-/* Touches memory first in several ways, with work between: first_touches nodes|doubled|zeros|counted|written|forked */
+/* Touches memory first in several ways, with work between: first_touches nodes|doubled|zeros|counted|written|executed|forked */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,6 +90,29 @@ static void written(void)
 	}
 }
 
+/* Files of which one half is code and the other data, as libraries are: both are touched near where they meet. */
+static void executed(void)
+{
+	const long data = 24 * PAGE, code = 24 * PAGE;
+	char *bytes = map(data + code);
+	FILE *file = tmpfile();
+
+	memset(bytes, 0xc3, data + code); /* ret */
+	if (!file || write(fileno(file), bytes, data + code) != data + code)
+		_exit(1);
+	for (int step = 0; step < 50; step++, work()) {
+		/* Faults map 16 pages, aligned: the border is in the midst of these. */
+		char *start = (char *)(((long)map(2 * (data + code)) | 0xffff) + 1);
+		int flags = MAP_PRIVATE | MAP_FIXED;
+
+		mmap(start, data + code, PROT_READ, flags, fileno(file), 0);
+		mmap(start + data, code, PROT_READ | PROT_EXEC, flags, fileno(file), data);
+		work();
+		(void)*(volatile char *)(start + data - PAGE);
+		((void (*)(void))(start + data + PAGE))();
+	}
+}
+
 /* Memory that a child stores to, of which it has copies then. */
 static void forked(void)
 {
@@ -122,6 +146,9 @@ int main(int count, char **words)
 		return 0;
 	case 'w':
 		written();
+		return 0;
+	case 'e':
+		executed();
 		return 0;
 	case 'f':
 		forked();

@@ -187,6 +187,11 @@ impl Plan {
         (lengths, bytes.into())
     }
 
+    /// Bytes of its instructions, until these are taken.
+    pub(crate) fn code_bytes(&self) -> u64 {
+        self.lengths.iter().map(|&length| u64::from(length)).sum()
+    }
+
     /// Gives it its place in the recording.
     pub(crate) fn number(&mut self, code: Code) {
         for (index, entry) in self.block.script.iter().enumerate() {

@@ -273,9 +273,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let (lengths, bytes) = (&plan.lengths, &plan.bytes);
         let anew = self.ways.add(of, number, &plan.block, lengths, bytes);
         if self.output.with_code {
-            let file = process.files.at(plan.block.pc);
+            let (pc, bytes) = (plan.block.pc, plan.code_bytes());
+            let file = process.files.at(pc);
             let batch = self.output.batch();
             self.code.define(plan, process.number(), file, batch);
+            if let Some(code) = plan.code {
+                self.touches.define(code.block, pc, bytes);
+            }
         } else {
             plan.take_code();
         }

@@ -16,6 +16,10 @@ pub(crate) struct Touches {
     accessed: Touched,
     /// By these, and by asking the kernel; `None` where nothing is left out.
     present: Option<Touched>,
+    /// By code whose execution was reported, and left out.
+    executed: Touched,
+    /// The pages of each block of code, by its number in the recording.
+    code: Vec<Range<u64>>,
     mappings: HashMap<u32, Mappings>,
     /// The address spaces of which it has been said that first touches are told.
     told: HashSet<u32>,
@@ -39,6 +43,7 @@ impl Touches {
         };
         present.control(process, control);
         self.accessed.control(process, control);
+        self.executed.control(process, control);
         if matches!(control, Control::Exec) {
             self.told.remove(&process);
             self.forked.remove(&process);
@@ -92,20 +97,36 @@ impl Touches {
         let store = op.is_store();
         let last = addr.saturating_add(u64::from(op.size()).max(1) - 1);
         for page in VirtAddr(addr).vpn().0..=VirtAddr(last).vpn().0 {
-            if !is_new(accessed, present, copies, process, Vpn(page), store) {
-                continue;
+            if is_new(accessed, present, copies, process, Vpn(page), store) {
+                let touch = if store { Touch::Stored } else { Touch::Loaded };
+                let tells = self.told.insert(process);
+                say(batch, kept, tells, left_out, Vpn(page), touch);
             }
-            let at = kept as u32;
-            let begins = if left_out.begun {
-                None
-            } else {
-                left_out.take()
-            };
-            let tells = self.told.insert(process).then_some(Control::TOUCHES_TOLD);
-            let before = begins.into_iter().chain(tells);
-            batch.controls.extend(before.map(|control| (at, control)));
-            let touch = if store { Touch::Stored } else { Touch::Loaded };
-            say_touched(&mut batch.controls, at, Vpn(page), touch);
+        }
+    }
+
+    /// So many bytes of code are block `number` of the recording, perhaps not for the first time.
+    pub(crate) fn define(&mut self, number: u32, pc: u64, bytes: u64) {
+        if self.present.is_some() && self.code.len() == number as usize {
+            self.code.push(pages(pc, bytes));
+        }
+    }
+
+    /// The execution of a block is left out, and would come before access number `kept`: says so, if it is a
+    /// page's first. Faults taken where code is reported are not asked for.
+    pub(crate) fn leave_out_code(
+        &mut self,
+        batch: &mut Batch,
+        block: u32,
+        kept: usize,
+        left_out: &mut LeftOut,
+    ) {
+        let process = batch.process;
+        for page in self.code.get(block as usize).cloned().unwrap_or_default() {
+            if self.executed.touch(process, Vpn(page), false) {
+                let tells = self.told.insert(process);
+                say(batch, kept, tells, left_out, Vpn(page), Touch::Executed);
+            }
         }
     }
 
@@ -163,6 +184,28 @@ const HEAP: Mapping = Mapping {
     prot: Protection(Protection::READ | Protection::WRITE),
     backing: Backing::Anonymous,
 };
+
+/// Says before access number `kept` that a page was touched; before that, that something was left out, and with
+/// `first` that all is told from here on.
+fn say(
+    batch: &mut Batch,
+    kept: usize,
+    first: bool,
+    left_out: &mut LeftOut,
+    page: Vpn,
+    touch: Touch,
+) {
+    let at = kept as u32;
+    let begins = if left_out.begun {
+        None
+    } else {
+        left_out.take()
+    };
+    let tells = first.then_some(Control::TOUCHES_TOLD);
+    let before = begins.into_iter().chain(tells);
+    batch.controls.extend(before.map(|control| (at, control)));
+    say_touched(&mut batch.controls, at, page, touch);
+}
 
 /// Whether a touch of a page takes a fault that is yet to be told.
 fn is_new(
@@ -286,4 +329,57 @@ impl Mappings {
 /// The pages that a range of bytes touches.
 fn pages(addr: u64, len: u64) -> Range<u64> {
     addr >> PAGE_SHIFT..addr.saturating_add(len).div_ceil(1 << PAGE_SHIFT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: u32 = 0;
+
+    /// What is told when a block is executed that lies in pages 1 and 2.
+    fn told(touches: &mut Touches, process: u32) -> Vec<Control> {
+        let mut batch = Batch {
+            process,
+            ..Batch::default()
+        };
+        let mut left_out = LeftOut {
+            instructions: 5,
+            ..LeftOut::default()
+        };
+        touches.define(CODE, 0x1ff0, 0x20);
+        touches.leave_out_code(&mut batch, CODE, 0, &mut left_out);
+        batch
+            .controls
+            .into_iter()
+            .map(|(_, control)| control)
+            .collect()
+    }
+
+    fn executed(addr: u64, len: u64) -> Control {
+        Control::Touched {
+            addr,
+            len,
+            touch: Touch::Executed,
+        }
+    }
+
+    #[test]
+    fn code_that_is_executed_outside_windows_is_told_once() {
+        let skipped = Control::Skipped {
+            instructions: 5,
+            accesses: 0,
+        };
+        let mut touches = Touches::new(true);
+        for process in 0..2 {
+            let expected = [skipped, Control::TOUCHES_TOLD, executed(0x1000, 0x2000)];
+            assert_eq!(told(&mut touches, process), expected);
+            assert_eq!(told(&mut touches, process), []);
+        }
+        let (addr, len) = (0x2000, 0x1000);
+        touches.control(0, &Control::Unmap { addr, len });
+        assert_eq!(told(&mut touches, 0), [skipped, executed(addr, len)]);
+        assert_eq!(told(&mut touches, 1), []);
+        assert_eq!(told(&mut Touches::new(false), 0), []);
+    }
 }

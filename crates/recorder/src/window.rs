@@ -147,12 +147,9 @@ impl Windows {
                 for index in start.access..batch.len() {
                     touches.leave_out(batch, index, start.access, left_out);
                 }
-                let threads = |entry: &(u32, Flow)| matches!(entry.1, Flow::Thread(_));
-                let entries = batch.flow.split_off(start.flow).into_iter();
-                let at = start.access as u32;
-                batch
-                    .flow
-                    .extend(entries.filter(threads).map(|(_, entry)| (at, entry)));
+                for (_, entry) in batch.flow.split_off(start.flow) {
+                    leave_out_flow(batch, entry, start.access, left_out, touches);
+                }
                 truncate(batch, start.access);
                 batch.mispredicted.truncate(start.mispredicted);
                 return Some(0);
@@ -167,8 +164,10 @@ impl Windows {
         for index in start.access..batch.len() {
             let instructions = batch.op[index].instructions(batch.gap[index]);
             while let Some((_, entry)) = entries.next_if(|&(at, _)| at as usize <= index) {
-                if self.open || matches!(entry, Flow::Thread(_)) {
+                if self.open {
                     batch.flow.push((kept as u32, entry));
+                } else {
+                    leave_out_flow(batch, entry, kept, left_out, touches);
                 }
             }
             if self.open {
@@ -213,10 +212,12 @@ impl Windows {
             };
             self.go_on(count, header);
         }
-        if self.open {
-            batch
-                .flow
-                .extend(entries.map(|(_, entry)| (kept as u32, entry)));
+        for (_, entry) in entries {
+            if self.open {
+                batch.flow.push((kept as u32, entry));
+            } else {
+                leave_out_flow(batch, entry, kept, left_out, touches);
+            }
         }
         truncate(batch, kept);
         since.map(|since| kept - since)
@@ -241,6 +242,20 @@ impl Windows {
                 header.epoch.0.fetch_add(1, Ordering::SeqCst);
             }
         }
+    }
+}
+
+/// Leaves out what a thread executed before access number `kept`, but not that it did.
+fn leave_out_flow(
+    batch: &mut Batch,
+    entry: Flow,
+    kept: usize,
+    left_out: &mut LeftOut,
+    touches: &mut Touches,
+) {
+    match entry {
+        Flow::Thread(_) => batch.flow.push((kept as u32, entry)),
+        Flow::Block(block) => touches.leave_out_code(batch, block, kept, left_out),
     }
 }
 

@@ -125,8 +125,12 @@ fn changes(ring: &Ring, start: u64, bytes: u64, gives_back: bool) {
 /// After it: of what lies beside memory that the kernel has placed, unless accesses are `reported`.
 pub fn after_call(ring: &Ring, number: i64, arguments: &[u64; 6], result: i64, reported: bool) {
     let start = result as u64;
+    let failed = (-4095..0).contains(&result);
+    if number == MMAP && !failed && is_code_of_a_file(arguments) {
+        keep_apart(start, arguments[1]);
+    }
     let bytes = match number {
-        _ if (-4095..0).contains(&result) => return,
+        _ if failed => return,
         BRK => return HEAP_END.store(start, Ordering::Relaxed),
         _ if reported => return,
         MMAP => arguments[1],
@@ -142,6 +146,22 @@ pub fn after_call(ring: &Ring, number: i64, arguments: &[u64; 6], result: i64, r
         ring,
         start.saturating_add(bytes).next_multiple_of(PAGE)..high,
     );
+}
+
+/// Whether a call of mmap maps code of a file.
+fn is_code_of_a_file(arguments: &[u64; 6]) -> bool {
+    let [_, _, prot, flags, ..] = *arguments;
+    prot & libc::PROT_EXEC as u64 != 0 && flags & libc::MAP_ANONYMOUS as u64 == 0
+}
+
+/// Keeps the kernel from making one mapping of a file's code and its read-only data: QEMU maps both as readable alone,
+/// and a fault in one would map pages of the other, whose first touch would be told by no fault.
+fn keep_apart(start: u64, bytes: u64) {
+    if wanted() {
+        let start = guest::host_address(start) as *mut libc::c_void;
+        // SAFETY: it changes what a core file of QEMU has in it, and no memory. Mappings are one only if their flags are.
+        unsafe { libc::madvise(start, bytes as usize, libc::MADV_DONTDUMP) };
+    }
 }
 
 /// The memory whose page tables are those of so many bytes.
