@@ -23,6 +23,7 @@ mod left_out;
 mod loads;
 mod mapped;
 mod maps;
+mod memory_map;
 mod output;
 mod perf_map;
 mod place;

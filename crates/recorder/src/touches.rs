@@ -1,13 +1,14 @@
 //! Memory that is touched where accesses are left out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use pagelab_addr::{PAGE_SHIFT, VirtAddr, Vpn};
+use pagelab_addr::{VirtAddr, Vpn};
 use pagelab_events::{Backing, Batch, Control, Protection, Touch, Touched, say_touched};
-use pagelab_recorder_wire::word::{Behind, Run};
+use pagelab_recorder_wire::word::Run;
 
 use crate::left_out::LeftOut;
+use crate::memory_map::{MemoryMap, pages};
 
 /// What is known of the memory of all processes. It is followed only where something may be left out.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Touches {
     executed: Touched,
     /// The pages of each block of code, by its number in the recording.
     code: Vec<Range<u64>>,
-    mappings: HashMap<u32, Mappings>,
+    mappings: HashMap<u32, MemoryMap>,
     /// The address spaces of which it has been said that first touches are told.
     told: HashSet<u32>,
     /// Those that have memory in common with a parent or a child.
@@ -166,25 +167,6 @@ impl Touches {
     }
 }
 
-/// What is mapped, by its first page: the page behind it, and how. None overlap.
-#[derive(Clone, Debug, Default)]
-struct Mappings {
-    mapped: BTreeMap<u64, (u64, Mapping)>,
-    /// The page behind the heap.
-    heap: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mapping {
-    prot: Protection,
-    backing: Backing,
-}
-
-const HEAP: Mapping = Mapping {
-    prot: Protection(Protection::READ | Protection::WRITE),
-    backing: Backing::Anonymous,
-};
-
 /// Says before access number `kept` that a page was touched; before that, that something was left out, and with
 /// `first` that all is told from here on.
 fn say(
@@ -218,117 +200,6 @@ fn is_new(
 ) -> bool {
     // A store to what is there may yet have to copy it.
     accessed.touch(process, page, store) && (present.touch(process, page, store) || copies)
-}
-
-impl Mapping {
-    fn shared(self) -> bool {
-        matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
-    }
-
-    /// How a page was touched behind which there is this now; `None` where the program may not touch it.
-    fn touch(self, behind: Behind) -> Option<Touch> {
-        let may = |bit| self.prot.0 & bit != 0;
-        let writable = may(Protection::WRITE);
-        if self.prot.0 == 0 {
-            return None;
-        }
-        // QEMU has read it to translate it.
-        if may(Protection::EXEC) && !writable {
-            return Some(Touch::Executed);
-        }
-        let own = behind == Behind::Own || behind == Behind::File && self.shared();
-        Some(if own && writable {
-            Touch::Present
-        } else {
-            Touch::Loaded
-        })
-    }
-}
-
-impl Mappings {
-    fn control(&mut self, control: &Control) {
-        match *control {
-            Control::Map {
-                addr,
-                len,
-                prot,
-                backing,
-                ..
-            } => self.set(pages(addr, len), Some(Mapping { prot, backing })),
-            Control::Unmap { addr, len } => self.set(pages(addr, len), None),
-            Control::Protect { addr, len, prot } => {
-                let changed: Vec<_> = self.within(pages(addr, len)).collect();
-                for (pages, mapping) in changed {
-                    self.set(pages, Some(Mapping { prot, ..mapping }));
-                }
-            }
-            Control::Remap {
-                old_addr,
-                old_len,
-                new_addr,
-                new_len,
-            } => {
-                let old = pages(old_addr, old_len);
-                let mapping = self.within(old.clone()).next();
-                self.set(old, None);
-                self.set(
-                    pages(new_addr, new_len),
-                    mapping.map(|(_, mapping)| mapping),
-                );
-            }
-            Control::Brk { end } => {
-                let end = pages(0, end).end;
-                let before = self.heap.replace(end).unwrap_or(end);
-                if end < before {
-                    self.set(end..before, None);
-                } else {
-                    self.set(before..end, Some(HEAP));
-                }
-            }
-            Control::Exec | Control::Exit { .. } => *self = Mappings::default(),
-            _ => {}
-        }
-    }
-
-    /// What is mapped of a range of pages.
-    fn within(&self, pages: Range<u64>) -> impl Iterator<Item = (Range<u64>, Mapping)> {
-        let Range { start, end } = pages;
-        let first = self.mapped.range(..=start).next_back();
-        let first = first.map_or(start, |(&first, _)| first);
-        let mapped = self.mapped.range(first..end.max(first));
-        mapped.filter_map(move |(&from, &(to, mapping))| {
-            let pages = from.max(start)..to.min(end);
-            (!pages.is_empty()).then_some((pages, mapping))
-        })
-    }
-
-    /// Maps pages, or unmaps them.
-    fn set(&mut self, pages: Range<u64>, mapping: Option<Mapping>) {
-        if pages.is_empty() {
-            return;
-        }
-        let Range { start, end } = pages;
-        let covered = self.mapped.range(..end).rev();
-        let covered = covered.take_while(|&(_, &(to, _))| start < to);
-        let covered: Vec<_> = covered.map(|(&from, &mapped)| (from, mapped)).collect();
-        for (from, (to, mapped)) in covered {
-            self.mapped.remove(&from);
-            if from < start {
-                self.mapped.insert(from, (start, mapped));
-            }
-            if end < to {
-                self.mapped.insert(end, (to, mapped));
-            }
-        }
-        if let Some(mapping) = mapping {
-            self.mapped.insert(start, (end, mapping));
-        }
-    }
-}
-
-/// The pages that a range of bytes touches.
-fn pages(addr: u64, len: u64) -> Range<u64> {
-    addr >> PAGE_SHIFT..addr.saturating_add(len).div_ceil(1 << PAGE_SHIFT)
 }
 
 #[cfg(test)]
