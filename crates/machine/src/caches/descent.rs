@@ -8,7 +8,7 @@ pub(crate) type Descent = (u32, u32);
 /// Bit 31 of a place: a modified line on its way out, for which nobody waits.
 pub(crate) const OUT: u32 = 1 << 31;
 
-/// Where the answer to a descent goes: of all lines on their way out to one place.
+/// Slot of the answer to a descent: one place for all lines on their way out.
 #[inline(always)]
 pub(super) fn slot(place: u32, outgoing: u32) -> usize {
     let slot = if place & OUT == 0 { place } else { outgoing };

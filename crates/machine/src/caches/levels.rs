@@ -206,7 +206,7 @@ pub(crate) fn reference<S: Simd>(
         prefetch.served = served;
     }
     if pairs {
-        // Those that were not needed have asked no level.
+        // Prefetches that were not needed have asked no level.
         prefetches.retain(|prefetch| prefetch.served != Served::L1);
     }
     served.added(references.len());

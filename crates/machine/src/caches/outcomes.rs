@@ -1,11 +1,11 @@
-//! What each level sends on.
+//! References that each level sends on.
 
 use super::descent::{Descent, OUT, origin, slot};
 use crate::caches::served::Served;
 use crate::machine::requests::Prefetch;
 use pagelab_memory::{Cache, CacheAccess, MODIFY, Outcome};
 
-/// What became of one reference.
+/// Outcome of one reference.
 pub(super) struct One(pub(super) Option<CacheAccess>);
 
 impl One {
@@ -34,7 +34,7 @@ impl Outcome for Gone {
     }
 }
 
-/// What goes on to the second level.
+/// References that go on to the second level.
 pub(super) struct FromL1<'a, 'below> {
     pub(super) references: &'a [u32],
     pub(super) l2: &'below Cache,
@@ -70,7 +70,7 @@ impl Outcome for FromL1<'_, '_> {
     }
 }
 
-/// What goes on to the last level.
+/// References that go on to the last level.
 pub(super) struct FromL2<'a, 'below> {
     pub(super) down: &'a [Descent],
     pub(super) llc: &'below Cache,
@@ -94,7 +94,7 @@ impl Outcome for FromL2<'_, '_> {
     }
 }
 
-/// Where the last level's references are served.
+/// Places that serve the last level's references.
 pub(super) struct FromLlc<'a> {
     pub(super) down: &'a [Descent],
     pub(super) answers: &'a mut [Served],

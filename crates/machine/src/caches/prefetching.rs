@@ -1,4 +1,4 @@
-//! What the prefetchers of a second level add to the lists between the levels.
+//! Additions of a second level's prefetchers to the lists between the levels.
 
 use super::descent::{Descent, OUT};
 use super::outcomes::{At, FromL2};

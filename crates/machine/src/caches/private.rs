@@ -38,13 +38,13 @@ impl PrivateCaches {
         (self.unknown.get_or_insert_with(new)).begin_window(lines);
     }
 
-    /// Whether prefetchers go on in the pages beside those that are accessed.
+    /// True if prefetchers go on in the pages beside those that are accessed.
     pub(crate) fn crosses_pages(&self) -> bool {
         let prefetcher = self.prefetcher.as_ref();
         prefetcher.is_some_and(Prefetcher::crosses_pages)
     }
 
-    /// Whether the prefetchers want to know what was missed, chunk by chunk.
+    /// True if the prefetchers want to know what was missed, chunk by chunk.
     pub(crate) fn wants_answers(&self) -> bool {
         let prefetcher = self.prefetcher.as_ref();
         prefetcher.is_some_and(Prefetcher::wants_answers)

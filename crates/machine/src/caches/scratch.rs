@@ -13,7 +13,7 @@ pub(crate) struct Scratch {
     /// and what goes on to that level with them.
     pub(super) held: Vec<(u32, Descent)>,
     pub(super) with_held: Vec<Descent>,
-    /// What goes to the second and to the last level, with the lines that the kernel has filled.
+    /// References to the second and to the last level, with the lines that the kernel has filled.
     pub(super) with_filled: [Vec<Descent>; 2],
     /// The places of stores that other cores have to drop a line for.
     pub(super) invalidating: Vec<u32>,

@@ -13,7 +13,8 @@ pub(crate) struct SharedCache {
     pub(crate) writebacks: u64,
     /// The level in which the kernel leaves the lines of a page that it fills.
     pub(crate) filled_pages: FilledPages,
-    /// Who holds which line, where private caches are kept coherent and there are several.
+    /// Directory of lines and their holders, where private caches are kept coherent and there are
+    /// several.
     pub(crate) directory: Option<Directory>,
     /// Unknown references, once a sample has left accesses out.
     pub(super) unknown: Option<Box<Unknown>>,
@@ -50,7 +51,7 @@ impl SharedCache {
         (self.unknown.get_or_insert_with(new)).begin_window(lines);
     }
 
-    /// What keeping private caches coherent came to.
+    /// Counts of keeping private caches coherent.
     pub(crate) fn coherence(&self) -> CoherenceCounts {
         (self.directory.as_ref()).map_or_else(CoherenceCounts::default, Directory::counts)
     }

@@ -1,4 +1,4 @@
-//! What a machine knows of the code that its accesses come from.
+//! The machine's knowledge of the code that its accesses come from.
 
 use super::{CoreState, Machine};
 use crate::mmu::Mmu;

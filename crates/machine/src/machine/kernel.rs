@@ -1,4 +1,4 @@
-//! What the operating system does to a machine: control events, page faults, invalidations.
+//! Work of the operating system on a machine: control events, page faults, invalidations.
 
 use super::{CoreState, Machine, port};
 use crate::count::memory::Memory;

@@ -140,7 +140,7 @@ pub struct Machine<M> {
     tlb_entries: usize,
 }
 
-/// How far a batch has gone through the machine.
+/// Progress of a batch through the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     pub(crate) control: usize,
@@ -156,7 +156,7 @@ pub(crate) struct Cursor {
     pub(crate) core: Option<usize>,
 }
 
-/// What the front of the machine counts.
+/// Counts of the front of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MachineCounts {
     pub(crate) accesses: u64,
@@ -217,7 +217,7 @@ macro_rules! port {
 }
 pub(crate) use port;
 
-/// What prefetchers find the frames of an address space's other pages by, of a machine.
+/// Look-up of the frames of an address space's other pages, for a machine's prefetchers.
 macro_rules! other_pages {
     ($machine:ident, $asid:expr) => {
         crate::caches::other_pages::OtherPages {
@@ -270,7 +270,7 @@ impl<M: Mmu> Machine<M> {
                 taken_as_hits: 0,
             })
             .collect();
-        // Where translation is free, the clock is that clock.
+        // The clock is that clock where translation is free.
         let free = (config.free_clock && !M::FREE)
             .then(|| FreeClocks::new(config, &latencies, &core))
             .transpose()?;
@@ -354,7 +354,7 @@ impl<M: Mmu> Machine<M> {
         while due(cursor).is_some_and(|before| before <= cursor.access) {
             let control = &batch.controls[cursor.control].1;
             if self.fetch.is_some() && matches!(control, Control::Exit { .. }) {
-                // What was executed before has no memory afterwards.
+                // Code executed before has no memory afterwards.
                 self.fetch(batch, cursor, cursor.access, cursor.access + 1)?;
             }
             self.control(batch.process, control)?;
@@ -533,8 +533,8 @@ impl<M: Mmu> Machine<M> {
         Ok(())
     }
 
-    /// What is done between two turns, by the clock of a core: what others bring into the last level,
-    /// and the memory manager's work.
+    /// Work between two turns, by the clock of a core: what others bring into the last level, and the memory
+    /// manager's.
     fn after_turn(&mut self, core: usize) {
         let now = self.cores[core].clock.now();
         if let Some(others) = &mut self.others {
@@ -601,7 +601,7 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
-    /// Whether page walks have to say which pages they found.
+    /// True if page walks have to say which pages they found.
     #[inline(always)]
     pub(crate) fn tells_accesses(&self) -> bool {
         self.tells_accesses
@@ -613,17 +613,17 @@ impl<M: Mmu> Machine<M> {
         turn - self.cores[self.current_core()].accesses % turn
     }
 
-    /// Whether the current core is between two turns.
+    /// True if the current core is between two turns.
     pub(crate) fn begins_turn(&self) -> bool {
         self.left_of_turn() == CHUNK as u64
     }
 
-    /// Whether each core has a program of its own.
+    /// True if each core has a program of its own.
     pub(crate) fn has_programs(&self) -> bool {
         self.pinned.is_some()
     }
 
-    /// How far a core's clock would be if translations had taken no time, in slots.
+    /// Clock of a core if translations had taken no time, in slots.
     pub(crate) fn free_now(&self, core: usize) -> u64 {
         let free = self.free.as_ref();
         free.map_or_else(|| self.now(core), |free| free.now(core))

@@ -69,7 +69,7 @@ impl<M: Mmu> Machine<M> {
         self.cores.iter().enumerate().map(of_core).collect()
     }
 
-    /// What the design has counted so far.
+    /// Counts of the design so far.
     pub(crate) fn own_counters(&self) -> OwnCounters {
         let own = self.mmu.own_counters().into_iter();
         let mut tlb: BTreeMap<_, _> = own.map(|(name, n)| (Name::from(name), n)).collect();

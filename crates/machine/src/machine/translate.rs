@@ -529,7 +529,7 @@ fn line_in_page(addr: u64) -> u32 {
     (addr >> LINE_SHIFT) as u32 & (LINES_PER_PAGE - 1)
 }
 
-/// Whether an access touches more than one line.
+/// True if an access touches more than one line.
 #[inline(always)]
 fn straddles(addr: u64, op: Op) -> bool {
     (addr % LINE_BYTES) + u64::from(op.size()) > LINE_BYTES

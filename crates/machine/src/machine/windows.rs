@@ -47,7 +47,7 @@ impl<M: Mmu> Machine<M> {
         });
     }
 
-    /// How many of the accesses with these gaps and operations may follow before [`Machine::left_to_warm_up`] is
+    /// Number of the accesses with these gaps and operations that may follow before [`Machine::left_to_warm_up`] is
     /// to be asked again. Begins to measure when the time has come.
     #[inline]
     pub(crate) fn left_to_warm_up(&mut self, gaps: &[u32], ops: &[Op]) -> u64 {
@@ -79,7 +79,7 @@ impl<M: Mmu> Machine<M> {
         u64::MAX
     }
 
-    /// What comes next is measured.
+    /// Measures from here on.
     pub(crate) fn measure_from_here(&mut self) {
         self.finish_all();
         self.end_gap();
@@ -90,12 +90,12 @@ impl<M: Mmu> Machine<M> {
         self.windows.resume_at = None;
     }
 
-    /// Whether what comes next is measured.
+    /// True if what comes next is measured.
     pub(crate) fn measures(&self) -> bool {
         self.windows.resume_at.is_none()
     }
 
-    /// How many there have been so far.
+    /// Number of them so far.
     fn units(&self, unit: Unit) -> u64 {
         match unit {
             Unit::Accesses => self.counts.accesses,
@@ -151,7 +151,7 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
-    /// What was measured so far.
+    /// Totals measured so far.
     pub(crate) fn measured_totals(&self) -> Totals {
         let ended = self.windows.measured;
         if self.windows.resume_at.is_some() {
@@ -160,7 +160,7 @@ impl<M: Mmu> Machine<M> {
         ended.and(&self.totals().since(&self.windows.begun))
     }
 
-    /// What was measured on each core up to now, in a window that is being measured.
+    /// Totals measured on each core up to now, in a window that is being measured.
     fn measured_cores(&self) -> Vec<CoreTotals> {
         let at = |totals: &Vec<CoreTotals>, core| totals.get(core).copied().unwrap_or_default();
         let Windows {
@@ -176,7 +176,7 @@ impl<M: Mmu> Machine<M> {
         .collect()
     }
 
-    /// What was measured in all.
+    /// Everything that was measured.
     pub(crate) fn measured(&mut self) -> Measured {
         if !self.windows.cut {
             return Measured {
@@ -200,8 +200,8 @@ impl<M: Mmu> Machine<M> {
     }
 }
 
-/// How many of the accesses with these gaps and operations have fewer than so many instructions before
-/// their own, as far as a chunk reaches.
+/// Number of the accesses with these gaps and operations that have fewer than so many instructions before their own,
+/// as far as a chunk reaches.
 fn accesses_within(instructions: u64, gaps: &[u32], ops: &[Op]) -> u64 {
     let ends = gaps.iter().zip(ops).take(CHUNK).scan(0, |end, (&gap, op)| {
         *end += op.instructions(gap);

@@ -123,7 +123,7 @@ impl<M: Mmu> Machine<M> {
             return Ok(Pfn(0));
         };
         counts.tlb_lookups += 1;
-        // Where translation is free, nothing is missed and nothing is kept.
+        // Nothing is missed and nothing is kept where translation is free.
         if !M::FREE {
             if let Some(pfn) = cores[core].find_page(page.id) {
                 return Ok(pfn);

@@ -22,7 +22,7 @@ struct Wanted {
     gap: u32,
 }
 
-/// What comes next of a batch's flow.
+/// Next step of a batch's flow.
 enum Step {
     /// Nothing that has to be fetched before this access.
     Until(usize),
