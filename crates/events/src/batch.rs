@@ -1,6 +1,6 @@
 use crate::{Control, Definition, Flow, dependence};
 
-/// What an access does and how many bytes it moves, in 16 bits.
+/// Operation of an access and how many bytes it moves, in 16 bits.
 ///
 /// Bit 15: a store (a load otherwise). Bit 14: done by the kernel on behalf of the program.
 /// Bit 13: a further access of one instruction. Bits 0 to 12: size in bytes. A load of no bytes is a prefetch.
@@ -65,19 +65,19 @@ impl Op {
         gap as u64 + !self.continues() as u64
     }
 
-    /// Whether this is a store.
+    /// True for a store.
     #[inline]
     pub const fn is_store(self) -> bool {
         self.0 & Self::STORE != 0
     }
 
-    /// Whether this is a prefetch.
+    /// True for a prefetch.
     #[inline]
     pub const fn is_prefetch(self) -> bool {
         self.0 & !Self::CONTINUES == Self::PREFETCH.0
     }
 
-    /// Whether the kernel did it on behalf of the program.
+    /// True if the kernel did it on behalf of the program.
     #[inline]
     pub const fn is_kernel(self) -> bool {
         self.0 & Self::KERNEL != 0
@@ -100,20 +100,20 @@ pub struct Access {
     /// Instructions executed by this thread since its last access, not counting the one that
     /// makes this access: 0 where that has made the last access, too ([`Op::continues`]).
     pub gap: u32,
-    /// How many accesses of this thread back the loads are that this one waits for: that produced its
-    /// address, or what it finds stored; 0 for none. One or two, as [`crate::dependence`] says.
+    /// Distances, in accesses of this thread, of the loads that this one waits for: that produced its address, or
+    /// what it finds stored; 0 for none. One or two, as [`crate::dependence`] says.
     pub dep: u32,
 }
 
 /// A branch that a core would have foreseen wrongly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mispredicted {
-    /// How far before the access after it the loads are that it waited for; 0 for none. One or two, as
+    /// Distances of the loads that it waited for, from the access after it; 0 for none. One or two, as
     /// [`crate::dependence`] says.
     pub dep: u32,
-    /// Whether its wrong path soon joins the right one, so that the core executes what follows where
-    /// they join before it has found out. What the branch decides all the same waits for the branch's
-    /// loads by its own `dep`: the instructions before the paths join, and what depends on them.
+    /// Its wrong path soon joins the right one, so that the core executes what follows where they join before it has
+    /// found out. What the branch decides all the same waits for the branch's loads by its own `dep`: the
+    /// instructions before the paths join, and what depends on them.
     pub reconverges: bool,
     /// So many more come after it and before the same access, of which nothing is known but that: each was
     /// decided as it was dispatched, and joins nothing.
@@ -121,13 +121,13 @@ pub struct Mispredicted {
 }
 
 impl Mispredicted {
-    /// How many branches these are.
+    /// Number of these branches.
     pub fn count(branches: &[(u32, Mispredicted)]) -> u64 {
         let more = branches.iter().map(|(_, branch)| u64::from(branch.more));
         branches.len() as u64 + more.sum::<u64>()
     }
 
-    /// What is left of it where nothing is known of what lies more than `reach` accesses back.
+    /// The rest of it where nothing is known of what lies more than `reach` accesses back.
     #[must_use]
     pub fn within(self, reach: u32) -> Self {
         Mispredicted {
@@ -142,9 +142,9 @@ impl Mispredicted {
 pub struct Alike {
     /// The first of them, by its number in the flow.
     pub entry: u32,
-    /// How many they are.
+    /// Number of them.
     pub entries: u32,
-    /// Which blocks they are of: one of the numbers from 0 on of all such chains.
+    /// Number of their chain of blocks, from 0 on through all such chains.
     pub chain: u32,
 }
 
@@ -176,18 +176,18 @@ pub struct Batch {
     /// all definitions so far, or [`NO_SITE`](crate::NO_SITE). Empty where the source knows none;
     /// where it is not, there is a flow.
     pub site: Vec<u32>,
-    /// Which blocks are executed, in order: entry `(at, flow)` starts before access number `at`.
+    /// Blocks that are executed, in order: entry `(at, flow)` starts before access number `at`.
     /// Unless it is empty, the first entry names a thread.
     pub flow: Vec<(u32, Flow)>,
     /// A block that had begun before the batch, where that is cut out of another ([`Interval`](crate::Interval)).
     pub begun: Option<Begun>,
-    /// Whether the batch is cut off a longer one: what its last block needs after these accesses is for the
-    /// part behind the cut.
+    /// The batch is cut off a longer one: what its last block needs after these accesses is for the part behind the
+    /// cut.
     pub goes_on: bool,
-    /// For each entry of the flow whether it is a block that has made just the accesses that are usual, where they
-    /// usually are from each other, each with the same operation every time, and gaps between them as its
-    /// instructions say. Only a hint for a writer, to whom nothing of this need be shown again: it may be left empty, and
-    /// counts only if it is as long as the flow.
+    /// For each entry of the flow whether it is a block that has made just the accesses that are
+    /// usual, where they usually are from each other, each with the same operation every time, and
+    /// gaps between them as its instructions say. Only a hint for a writer, to whom nothing of this
+    /// need be shown again: it may be left empty, and counts only if it is as long as the flow.
     pub regular: Vec<bool>,
     /// Executions of the same blocks as others, in the order of the flow. Only a hint, too, and counts only beside
     /// [`Batch::regular`].
@@ -203,7 +203,7 @@ pub struct Begun {
     pub block: u32,
     /// Accesses that it has made before.
     pub accesses: u32,
-    /// Of those that follow, how many come before the flow's next entry.
+    /// Number of those that follow that come before the flow's next entry.
     pub left: u32,
 }
 
@@ -218,7 +218,7 @@ impl Batch {
         self.addr.len()
     }
 
-    /// Whether nothing happens in it: there is no access, no control event and no block.
+    /// True if nothing happens in it: there is no access, no control event and no block.
     pub fn is_empty(&self) -> bool {
         self.addr.is_empty() && self.controls.is_empty() && self.flow.is_empty()
     }

@@ -24,7 +24,7 @@ pub struct CodeBlock {
     pub pc: u64,
     /// The file that is mapped there: 0 for none, else 1 + its number among those defined.
     pub file: u32,
-    /// Where in that file the first instruction is, in bytes.
+    /// Offset of the first instruction in that file, in bytes.
     pub file_offset: u64,
     /// Bytes of each instruction; 0 where only its address is known.
     pub lengths: Box<[u8]>,
@@ -36,16 +36,17 @@ pub struct CodeBlock {
     pub addresses: Box<[Follows]>,
 }
 
-/// Where an access that a block usually makes is: so many bytes from one that it has made before.
+/// Address of an access that a block usually makes: so many bytes from one that it has made before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Follows {
-    /// How many accesses back that one is; 0 where the address follows from none.
+    /// Distance to that one in accesses; 0 where the address follows from none.
     pub back: u8,
     /// Bytes from there.
     pub offset: i32,
 }
 
-/// What later events refer to by number. Each kind is numbered from 0, in the order of the stream.
+/// A definition that later events refer to by number. Each kind is numbered from 0, in the order of
+/// the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
     /// A file that code is mapped from: its path, as the program's kernel named it.
@@ -55,16 +56,16 @@ pub enum Definition {
     /// A function that the program has made itself, and the blocks of its code by number, which need
     /// not be defined yet.
     Function {
-        /// What the program calls it.
+        /// Name by the program.
         name: String,
         /// Its blocks.
         blocks: Box<[u32]>,
     },
-    /// Where a file was mapped, at any time.
+    /// Places where a file was mapped, at any time.
     Mapping {
         /// Its path, as the program's kernel named it.
         path: String,
-        /// Of which processes and where.
+        /// Ranges in their processes.
         ranges: Box<[Range]>,
     },
     /// Lines of source of code that the program has made itself, by site. Those need not be defined yet.
@@ -77,7 +78,7 @@ pub enum Definition {
 }
 
 impl Definition {
-    /// Whether it only names what is known otherwise: such ones may come before what they name.
+    /// True if it only names what is known otherwise: such ones may come before what they name.
     pub fn is_name(&self) -> bool {
         matches!(
             self,
@@ -254,7 +255,7 @@ impl CodeTable {
         Some(&self.functions[number as usize])
     }
 
-    /// Where files were mapped, by path, in the order of the definitions.
+    /// Mapped ranges of files, by path, in the order of the definitions.
     pub fn mappings(&self) -> impl Iterator<Item = (&str, &[Range])> {
         self.mappings
             .iter()
@@ -428,7 +429,7 @@ mod tests {
             assert!(table.define(four.clone()));
             assert!(table.define(four.clone()));
             assert!(!table.define(four));
-            // What is refused takes no room.
+            // A refused definition takes no room.
             assert_eq!(table.bytes, MAX_BYTES);
         }
     }

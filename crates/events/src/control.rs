@@ -1,5 +1,5 @@
-/// What an event stream says apart from accesses: system calls that change an address space,
-/// and the lives of threads and processes.
+/// Events apart from accesses: system calls that change an address space, and the lives of threads
+/// and processes.
 ///
 /// Addresses and lengths are in bytes, as the kernel carried the call out: page-aligned, with
 /// the address that mmap returned and not the one that was asked for. Failed calls are left out.
@@ -18,7 +18,7 @@ pub enum Control {
         len: u64,
         /// Permissions.
         prot: Protection,
-        /// What is behind it.
+        /// Backing of the mapping.
         backing: Backing,
         /// MAP_POPULATE: present at once.
         populate: bool,
@@ -56,13 +56,13 @@ pub enum Control {
         addr: u64,
         /// Bytes.
         len: u64,
-        /// What was advised.
+        /// Advice that was given.
         advice: Advice,
     },
     /// prctl(PR_SET_THP_DISABLE): which memory of this address space may have huge pages from now on. Forks
     /// inherit it, and exec keeps it.
     HugePages {
-        /// Which.
+        /// Memory that may have huge pages.
         allowed: HugePages,
     },
     /// brk: the heap now ends here. The first one of an address space says where it starts.
@@ -99,7 +99,7 @@ pub enum Control {
         addr: u64,
         /// Bytes, of whole pages.
         len: u64,
-        /// How.
+        /// Kind of the touch.
         touch: Touch,
     },
     /// Accesses were not recorded here (a window or a sample); system calls still were.
@@ -120,7 +120,7 @@ impl Control {
     };
 }
 
-/// How memory was touched that [`Control::Touched`] tells of.
+/// Kind of a touch that [`Control::Touched`] tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// A load of each page.
@@ -147,7 +147,7 @@ impl Protection {
     pub const EXEC: u8 = 4;
 }
 
-/// What is behind a mapping.
+/// Backing of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// Anonymous private memory.

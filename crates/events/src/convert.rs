@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Why a trace could not be converted.
+/// Reason for which a trace could not be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
     /// It cannot be read on. What comes before has been converted.
@@ -17,7 +17,7 @@ pub enum ConvertError {
     Write {
         /// The file.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
@@ -32,7 +32,7 @@ pub enum ConvertError {
     ReadOnly(Format),
 }
 
-/// Where events are written to.
+/// Receiver of events.
 trait Sink {
     fn write(&mut self, batch: &Batch) -> io::Result<()>;
     fn finish(self: Box<Self>) -> io::Result<()>;

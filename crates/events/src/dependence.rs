@@ -1,4 +1,4 @@
-//! Which loads an access waits for, at most two of them, in one number.
+//! Loads that an access waits for, at most two of them, in one number.
 //!
 //! An address is often made of a base and an index that two loads have brought, and the one that
 //! came later in the program may well be there first: a pointer that was spilled to the stack, say,
@@ -10,13 +10,13 @@
 /// The greatest distance to the younger load, and between the two, that can be told.
 pub const FARTHEST: u32 = u16::MAX as u32;
 
-/// How many accesses back the younger load is; 0 for none.
+/// Distance of the younger load in accesses; 0 for none.
 #[inline(always)]
 pub const fn near(dep: u32) -> u32 {
     dep & FARTHEST
 }
 
-/// How many accesses back the older load is; 0 for none.
+/// Distance of the older load in accesses; 0 for none.
 #[inline(always)]
 pub const fn far(dep: u32) -> u32 {
     let apart = dep >> 16;
@@ -44,7 +44,7 @@ pub const fn of_two(one: u32, other: u32) -> u32 {
     }
 }
 
-/// What is left of it where nothing is known of what lies more than `reach` accesses back.
+/// The rest of it where nothing is known of what lies more than `reach` accesses back.
 #[inline]
 pub const fn within(dep: u32, reach: u32) -> u32 {
     let (near, far) = (near(dep), far(dep));

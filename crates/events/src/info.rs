@@ -5,16 +5,16 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// What a trace holds.
+/// Contents of a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceInfo {
     /// The file's format.
     pub format: String,
-    /// What the trace says of itself; empty for foreign traces.
+    /// Metadata of the trace; empty for foreign traces.
     pub metadata: BTreeMap<String, String>,
-    /// Whether the file ends where its writer ended it, as far as the format can tell.
+    /// The file ends where its writer ended it, as far as the format can tell.
     pub complete: bool,
-    /// Why it could not be read to its end. The figures are of what comes before.
+    /// Reason for which it could not be read to its end. The figures are of what comes before.
     pub error: Option<String>,
     /// Size of the file.
     pub file_bytes: u64,
@@ -40,7 +40,7 @@ pub struct TraceInfo {
     pub processes: Vec<ProcessInfo>,
 }
 
-/// What a trace holds of one process.
+/// Contents of a trace for one process.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ProcessInfo {
     /// Its number.
@@ -53,7 +53,7 @@ pub struct ProcessInfo {
     pub threads: Vec<ThreadInfo>,
 }
 
-/// What a trace holds of one thread.
+/// Contents of a trace for one thread.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ThreadInfo {
     /// Its number.
@@ -74,9 +74,9 @@ pub struct Counts {
     pub stores: u64,
     /// Prefetches: neither, though they are among the accesses.
     pub prefetches: u64,
-    /// Those that the kernel made on behalf of the program.
+    /// Accesses that the kernel made on behalf of the program.
     pub kernel: u64,
-    /// Those whose address a known load produced.
+    /// Accesses whose address a known load produced.
     pub dependent: u64,
     /// Mispredicted branches, where the trace says.
     pub mispredicted: u64,
@@ -142,7 +142,7 @@ impl TraceInfo {
     }
 }
 
-/// What is counted while reading.
+/// Counts while reading.
 #[derive(Default)]
 struct Census {
     info: TraceInfo,
@@ -160,7 +160,7 @@ struct Process {
 impl Census {
     fn add(&mut self, batch: &Batch) {
         let process = self.processes.entry(batch.process).or_default();
-        // What is only prefetched may not be there.
+        // Memory that is only prefetched may not be there.
         let accessed = || (batch.addr.iter().zip(&batch.op)).filter(|(_, op)| !op.is_prefetch());
         for (&addr, _) in accessed() {
             process.pages.insert(addr >> PAGE_SHIFT);

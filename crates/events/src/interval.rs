@@ -3,11 +3,11 @@ use std::mem;
 
 /// A stream of which any part can be read by itself, and several parts at a time.
 pub trait Divisible: Sync {
-    /// How many accesses it has, as far as it can be read.
+    /// Number of its accesses, as far as it can be read.
     fn accesses(&self) -> u64;
 
-    /// What happens after the first `from` accesses, up to and with access number `to`; up to the
-    /// end without. A control event belongs to what follows the access after which it happens.
+    /// Events after the first `from` accesses, up to and with access number `to`; up to the end
+    /// without. A control event belongs to what follows the access after which it happens.
     ///
     /// # Errors
     /// [`SourceError`] when it cannot be read.
@@ -17,7 +17,7 @@ pub trait Divisible: Sync {
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError>;
 
-    /// Whether it may say which instructions make the accesses.
+    /// True if it may say which instructions make the accesses.
     fn has_code(&self) -> bool {
         false
     }
@@ -36,8 +36,8 @@ pub struct Interval<S> {
 }
 
 impl<S: Source> Interval<S> {
-    /// What happens after the first `skip` accesses of `source`, up to the last of the `accesses`
-    /// that follow.
+    /// Events after the first `skip` accesses of `source`, up to the last of the `accesses` that
+    /// follow.
     pub fn new(source: S, skip: u64, accesses: Option<u64>) -> Self {
         Interval {
             source,
@@ -49,7 +49,7 @@ impl<S: Source> Interval<S> {
 
 impl<S: Source> Source for Interval<S> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        // What is said of the code holds for all that follows.
+        // Definitions of code hold for all that follows.
         let mut definitions = Vec::new();
         loop {
             if self.left == Some(0) || !self.source.next_batch(batch)? {

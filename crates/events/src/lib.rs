@@ -1,4 +1,4 @@
-//! What a program does to memory: one stream of events feeds every part of the laboratory.
+//! The work of a program on memory: one stream of events feeds every part of the laboratory.
 //!
 //! Events travel in columnar [`Batch`]es of a few thousand accesses. A [`Source`] yields
 //! batches; a built-in workload, a trace file and a foreign trace are all sources.

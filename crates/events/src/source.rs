@@ -1,6 +1,6 @@
 use crate::Batch;
 
-/// What a [`crate::Selection`] counts.
+/// Unit of a [`crate::Selection`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Accesses.
@@ -10,18 +10,17 @@ pub enum Unit {
     Instructions,
 }
 
-/// How much at the beginning of a piece of a stream only warms the machine up for what follows,
-/// and is not to be measured. A piece begins where the stream does, and wherever accesses were left
-/// out.
+/// Beginning of a piece of a stream that only warms the machine up for what follows, and is not to
+/// be measured. A piece begins where the stream does, and wherever accesses were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarmUp {
-    /// How many units: an access before which there are as many in the piece is measured.
+    /// Number of units: an access before which there are as many in the piece is measured.
     pub length: u64,
-    /// What they are.
+    /// Unit of that.
     pub unit: Unit,
 }
 
-/// Where events come from: a workload, a trace file, a foreign trace, a live recording.
+/// Source of events: a workload, a trace file, a foreign trace, a live recording.
 pub trait Source {
     /// Replaces `batch` by the next one; `false` when the stream has ended (the batch is then
     /// empty). The order of batches is the order of events; control events of one process
@@ -36,12 +35,12 @@ pub trait Source {
         None
     }
 
-    /// What of each piece is not to be measured.
+    /// Part of each piece that is not to be measured.
     fn warm_up(&self) -> WarmUp {
         WarmUp::default()
     }
 
-    /// Whether it may say which instructions make the accesses.
+    /// True if it may say which instructions make the accesses.
     fn has_code(&self) -> bool {
         false
     }
@@ -105,7 +104,7 @@ impl<S: Source> Source for WarmedUp<S> {
     }
 }
 
-/// Why a stream of events could not be read on.
+/// Reason for which a stream of events could not be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The operating system would not read it.
@@ -113,7 +112,7 @@ pub enum SourceError {
     Io {
         /// The file.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: std::io::Error,
     },
@@ -122,7 +121,7 @@ pub enum SourceError {
     Corrupt {
         /// The file, and the chunk, line or byte where it goes wrong.
         name: String,
-        /// What is wrong, and what was expected.
+        /// Error, and what was expected.
         what: String,
     },
 }

@@ -1,9 +1,9 @@
-//! Whose value lies in memory: what a load waits for that reads what was stored just before.
+//! Loads whose values lie in memory: what a load waits for that reads what was stored just before.
 
 use std::ops::Range;
 
-/// How many granules are remembered. Stores of the last [`Stores::REACH`] accesses are looked for, and
-/// few of them are to places of their own.
+/// Number of granules that are remembered. Stores of the last [`Stores::REACH`] accesses are looked for, and few of
+/// them are to places of their own.
 const SLOTS: usize = 512;
 const GRANULE: u32 = 3;
 const UNIT: u32 = 2;

@@ -9,7 +9,7 @@ const PAGES: usize = 1 << (GIB_SHIFT - PAGE_SHIFT);
 /// Nothing is known of more: of a stream of addresses from everywhere, which no machine takes either.
 const MOST_GIBS: usize = 1 << 13;
 
-/// Which pages have been loaded from and stored to since a page fault of theirs was last possible.
+/// Pages that have been loaded from and stored to since a page fault of theirs was last possible.
 ///
 /// A page that has been touched stays mapped, and one that was written stays writable, until a
 /// control event of its process says otherwise: the simulated kernel reclaims nothing.
@@ -21,7 +21,7 @@ pub struct Touched {
     free: Vec<usize>,
     /// The page behind each heap, once that has been said.
     heaps: HashMap<u32, u64>,
-    /// Whether pages are there that were there before a fork, whoever may write to them.
+    /// Pages are there that were there before a fork, whoever may write to them.
     presence: bool,
 }
 
@@ -42,7 +42,7 @@ impl Default for Gib {
 }
 
 impl Touched {
-    /// Which pages are there, rather than which were accessed: a forked child has its parent's.
+    /// Pages that are there, rather than those that were accessed: a forked child has its parent's.
     pub fn presence() -> Self {
         Touched {
             presence: true,
@@ -102,7 +102,7 @@ impl Touched {
                 len,
                 advice: Advice::DontNeed | Advice::Free,
             } => self.forget(process, pages(addr, len)),
-            // What is there stays there.
+            // A page that is there stays there.
             Control::Protect { addr, len, .. } if !self.presence => {
                 self.forget(process, pages(addr, len));
             }
@@ -220,7 +220,7 @@ mod tests {
     const STORE: bool = true;
     const LOAD: bool = false;
 
-    /// What is there is there for a forked child, too; stores of either find pages to copy.
+    /// A page that is there is there for a forked child, too; stores of either find pages to copy.
     #[test]
     fn a_fork_leaves_what_is_there_and_copies_what_is_stored_to() {
         let fork = Control::Fork { child: 1 };

@@ -5,14 +5,14 @@ use crate::{
 use pagelab_addr::{VirtAddr, Vpn};
 use std::collections::{BTreeMap, HashSet};
 
-/// Which part of a stream is wanted, counted over all its processes and threads.
+/// Part of a stream that is wanted, counted over all its processes and threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// What the figures below count.
+    /// Unit of the figures below.
     pub unit: Unit,
     /// Leave out so many first.
     pub skip: u64,
-    /// Of every `period` ...
+    /// Accesses of every `period` ...
     pub period: u64,
     /// ... keep the first so many; 0 for all.
     pub sample: u64,
@@ -21,7 +21,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether an access before which there were so many units is wanted.
+    /// True if an access before which there were so many units is wanted.
     fn wants(&self, position: u64) -> bool {
         let Some(place) = position.checked_sub(self.skip) else {
             return false;
@@ -30,7 +30,7 @@ impl Selection {
         sample == 0 || period == 0 || place % period < sample
     }
 
-    /// Whether all that is wanted has been kept.
+    /// True if all that is wanted has been kept.
     fn ends(&self, kept: u64) -> bool {
         self.limit.is_some_and(|limit| kept >= limit)
     }
@@ -57,7 +57,7 @@ pub struct Window<S> {
     memory: Memory,
 }
 
-/// What accesses that were left out have touched.
+/// Memory that accesses which were left out have touched.
 #[derive(Default)]
 struct Memory {
     touched: Touched,
@@ -130,7 +130,7 @@ struct Thread {
     run: u32,
     /// Left out and not said yet.
     skipped: LeftOut,
-    /// Whether the beginning of the interval that is being left out has been said.
+    /// The beginning of the interval that is being left out has been said.
     announced: bool,
 }
 
@@ -166,7 +166,7 @@ impl Thread {
         }
     }
 
-    /// Whether there was something to say.
+    /// True if there was something to say.
     fn say(&mut self, batch: &mut Batch) -> bool {
         let LeftOut {
             instructions,
@@ -278,7 +278,7 @@ impl<S: Source> Window<S> {
         self.input = input;
     }
 
-    /// What a thread has left out and not said, at the end of the stream; one thread a call.
+    /// Says what a thread has left out and not said, at the end of the stream; one thread a call.
     fn say_rest(&mut self, batch: &mut Batch) -> bool {
         for (&(process, thread), state) in &mut self.threads {
             if state.skipped.accesses > 0 || state.skipped.instructions > 0 {

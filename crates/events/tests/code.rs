@@ -1,4 +1,4 @@
-//! What is written to a trace of the code that is executed is what is read from it.
+//! Code that is written to a trace is what is read from it.
 
 mod common;
 
@@ -129,7 +129,7 @@ fn any_block() -> impl Strategy<Value = CodeBlock> {
         })
 }
 
-/// What a generated thread does next.
+/// Next step of a generated thread.
 #[derive(Clone, Debug)]
 enum Step {
     /// It executes a block: all of its accesses, or fewer or more than are usual.
@@ -271,7 +271,7 @@ proptest! {
         let mut made = accesses.iter().cycle();
         let mut batches = batches(&blocks, &steps, || *made.next().unwrap());
         let bytes = written(&batches);
-        // What it is told beforehand changes nothing.
+        // Facts told beforehand change nothing.
         batches.iter_mut().for_each(|batch| batch.regular.clear());
         prop_assert!(bytes == written(&batches));
         prop_assert_eq!(read(bytes.clone()), spell(&batches));
@@ -384,7 +384,7 @@ fn what_does_not_fit_together_is_refused() {
     assert!(refused(&batch).contains("sites"));
 }
 
-/// What the reader in Python that was made from the documentation prints, from our reader.
+/// Output of the reader in Python that was made from the documentation, from our reader.
 fn as_text(bytes: Vec<u8>) -> Vec<String> {
     let mut reader = TraceReader::new(Cursor::new(bytes), "test.trace").unwrap();
     let mut lines = Vec::new();
@@ -535,7 +535,7 @@ fn essential<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     kept
 }
 
-/// What the reader in Python prints.
+/// Output of the reader in Python.
 fn from_documentation(file: &Scratch, options: &[&str]) -> String {
     let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_reader.py");
     let theirs = Command::new("python3")

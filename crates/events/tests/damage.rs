@@ -44,7 +44,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Option<SourceError>, bool), SourceE
     Ok((events, error, complete))
 }
 
-/// Where each chunk ends.
+/// Ends of the chunks.
 fn chunk_ends(batches: &[Batch]) -> Vec<u64> {
     let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
     let ends = batches.iter().map(|batch| {

@@ -49,7 +49,7 @@ I  0401b77f,5
 ==11108== Exit code:       0
 ";
 
-/// What these lines mean, by Valgrind's manual, section Lackey.
+/// Meaning of these lines, by Valgrind's manual, section Lackey.
 fn lackey_events() -> Vec<common::Event> {
     accesses(&[
         (0x1fff000618, Op::store(8), 1, 0),
@@ -192,7 +192,7 @@ fn champsim_events() -> Vec<common::Event> {
         (0x7fff_1000, Op::store(8).continuing(true), 0, 2),
         // The pushed register depends on access 1; which register makes the address is unknown.
         (0x7ffe_0000, Op::store(8), 0, 3),
-        // What is popped is what access 1 has loaded.
+        // The popped value is what access 1 has loaded.
         (0x7ffe_0000, Op::load(8), 0, 4),
         // The pop before also wrote the stack pointer, but not with what it loaded.
         (0x7ffe_0000, Op::store(8), 0, 0),
@@ -245,7 +245,7 @@ fn pointers(source: &mut dyn Source) -> (Vec<u64>, Vec<u64>) {
     (of_accesses, executed)
 }
 
-/// Of the instructions above, twice: four bytes each, from 0x400004 on.
+/// The instructions above, twice: four bytes each, from 0x400004 on.
 #[test]
 fn champsims_instruction_pointers_stay() {
     let once = [0x04, 0x14, 0x18, 0x18, 0x1c, 0x20, 0x24].map(|low| 0x40_0000 + low);

@@ -59,8 +59,8 @@ impl Stream {
         }
     }
 
-    /// Executes a block whose accesses wait for the load that is so many back, if any, all for the same one; they move on
-    /// with `turn`.
+    /// Executes a block whose accesses wait for the load that is so many back, if any, all for the
+    /// same one; they move on with `turn`.
     fn execute(&mut self, block: u32, turn: u64, load: u32) {
         let batch = &mut self.batch;
         batch.flow.push((batch.len() as u32, Flow::Block(block)));
@@ -135,8 +135,8 @@ impl Stream {
     }
 }
 
-/// Of two blocks with the same slot one has more accesses: its first execution finds the other's form, which goes on with
-/// what the chunk had next.
+/// One of two blocks with the same slot has more accesses: its first execution finds the other's form, which goes on
+/// with what the chunk had next.
 #[test]
 fn blocks_with_different_accesses_share_a_form() {
     let cases = [[2, 1, 3], [3, 1, 2], [4, 3, 7], [6, 6, 9], [9, 4, 6]];
@@ -159,8 +159,8 @@ fn blocks_with_different_accesses_share_a_form() {
     }
 }
 
-/// Batches end where they have their 4,096 accesses, chunks where they have 65,536: in the middle of blocks whose accesses
-/// wait for what was loaded before both.
+/// Batches end where they have their 4,096 accesses, chunks where they have 65,536: in the middle
+/// of blocks whose accesses wait for what was loaded before both.
 #[test]
 fn what_is_cut_comes_back() {
     for count in [1, 2, 3, 4, 5, 7, 11, 29, 200, 255] {
@@ -177,8 +177,8 @@ fn what_is_cut_comes_back() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Chains of blocks that are said to be alike come back, whatever their accesses wait for and whatever comes between,
-    /// and take no more room than if nothing was said.
+    /// Chains of blocks that are said to be alike come back, whatever their accesses wait for and
+    /// whatever comes between, and take no more room than if nothing was said.
     #[test]
     fn chains_come_back(
         counts in proptest::collection::vec(prop_oneof![0u16..9, 100u16..140], 4),

@@ -9,7 +9,7 @@ use pagelab_events::{
 };
 use std::io::Cursor;
 
-/// What the example says it holds.
+/// Batch that the example says it holds.
 fn example() -> Batch {
     let mut batch = before_continued();
     for store in [3, 5] {
@@ -25,7 +25,7 @@ fn before_continued() -> Batch {
     let Some(Definition::Block(last)) = batch.definitions.last_mut() else {
         unreachable!("the last definition is a block");
     };
-    // What is stored goes where the load was.
+    // The store goes where the load was.
     last.addresses = [0, 1].map(|back| Follows { back, offset: 0 }).into();
     batch
 }
@@ -213,7 +213,7 @@ fn version_256_has_larger_sizes() {
     assert_eq!(events, flatten([&batch]));
 }
 
-/// What would name two loads today was a load too far back for any core.
+/// A number that would name two loads today was a load too far back for any core.
 #[test]
 fn version_8_has_one_load_an_access() {
     let mut batch = without_code();

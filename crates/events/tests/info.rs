@@ -1,4 +1,4 @@
-//! What `trace info` counts, and conversion between formats.
+//! Counts of `trace info`, and conversion between formats.
 
 mod common;
 

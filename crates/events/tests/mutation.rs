@@ -169,7 +169,7 @@ fn definitions() -> Vec<Definition> {
     all
 }
 
-/// Where a block's payload is: after a header of 24 bytes that says its length at byte 4.
+/// Ranges of the blocks' payloads: after a header of 24 bytes that says its length at byte 4.
 fn blocks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut blocks = Vec::new();
     let mut at = 12;

@@ -1,4 +1,4 @@
-//! What is written to a trace is what is read from it.
+//! A trace that is written is what is read from it.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a load finds stored, against a memory that keeps each byte by itself.
+//! Values that loads find stored, against a memory that keeps each byte by itself.
 
 use std::collections::HashMap;
 

@@ -116,7 +116,7 @@ fn formats_of_text_are_named() {
         assert!(error.contains(named), "{error}");
         assert!(error.contains("not a trace that can be read: "), "{error}");
     }
-    // What is only damaged is not another format.
+    // A damaged file is not another format.
     let (accesses, error) = read(b"L,1000\n3 20734016\n");
     assert_eq!(accesses, 1);
     assert!(error.unwrap().contains("line 2: found \"3 20734016\""));
@@ -149,7 +149,7 @@ fn addresses_of_57_bits_are_read_and_no_others() {
         (0, "instruction pointer 0x1234567890abcdef"),
         (6, "memory operand 0x1234567890abcdef"),
     ] {
-        // Whether it is among the records from which the format is told or behind them.
+        // Wrong records among those from which the format is told, and behind them.
         for wrong in [0, 3, 1500] {
             let damaged = records(2000, |number, words| {
                 if number == wrong {

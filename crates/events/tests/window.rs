@@ -33,7 +33,7 @@ impl Source for Batches {
     }
 }
 
-/// What is selected, event by event: for each kept access its place in the unselected stream.
+/// Selection event by event: for each kept access its place in the unselected stream.
 fn kept(events: &[Event], selection: Selection) -> Vec<usize> {
     let mut places = Vec::new();
     let mut position = 0;
@@ -162,8 +162,8 @@ proptest! {
             events.iter().partition(|event| !matches!(event, Event::Control(..)));
         prop_assert_eq!(&accesses, &expected);
 
-        // What a thread has left out is accounted for up to each access that is kept of it, in
-        // two events: where the interval begins, and at its end.
+        // Accesses that a thread has left out are accounted for up to each access that is kept of
+        // it, in two events: where the interval begins, and at its end.
         let is_brk = |event: &&Event| matches!(event, Event::Control(_, _, Control::Brk { .. }));
         let mut passed = 0;
         let mut kept_so_far = 0;
@@ -346,7 +346,7 @@ proptest! {
     }
 }
 
-/// What a window leaves of the code is what a trace can hold, and the sites stay with their accesses.
+/// Code that a window leaves is what a trace can hold, and the sites stay with their accesses.
 #[test]
 fn code_goes_with_the_accesses_that_are_kept() {
     let mut batch = Batch::default();

@@ -24,7 +24,7 @@ pub struct CsvReader<R> {
     skipped: u64,
 }
 
-/// What a line says.
+/// Meaning of a line.
 enum Line {
     Nothing,
     Access(Access),

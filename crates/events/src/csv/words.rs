@@ -2,7 +2,7 @@
 
 use crate::{Advice, Backing, HugePages, Protection, Touch};
 
-/// What is behind a mapping.
+/// Words for the backing of a mapping.
 pub const BACKINGS: [(Backing, &str); 5] = [
     (Backing::Anonymous, "anonymous"),
     (Backing::SharedAnonymous, "shared-anonymous"),
@@ -20,7 +20,7 @@ pub const ADVICE: [(Advice, &str); 5] = [
     (Advice::Populate, "populate"),
 ];
 
-/// How memory was touched where accesses were left out.
+/// Words for touches where accesses were left out.
 pub const TOUCHES: [(Touch, &str); 4] = [
     (Touch::Loaded, "loaded"),
     (Touch::Stored, "stored"),

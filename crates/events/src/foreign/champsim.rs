@@ -5,7 +5,7 @@ use crate::{Access, Batch, Control, Op, SourceError, Stores, dependence};
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
-/// Which of ChampSim's two records a trace is made of.
+/// Record that a trace is made of, of ChampSim's two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// `input_instr`, 64 bytes.
@@ -14,7 +14,7 @@ pub enum Layout {
     CloudSuite,
 }
 
-/// Where the fields of a record are, in bytes from its start.
+/// Offsets of a record's fields, in bytes from its start.
 struct Fields {
     bytes: usize,
     destination_registers: std::ops::Range<usize>,

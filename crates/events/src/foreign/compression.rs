@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 /// Bytes of decompressed text read at a time.
 const BUFFER: usize = 1 << 17;
 
-/// What reads a file's contents, decompressed.
+/// Reader of a file's contents, decompressed.
 pub type Contents = Box<dyn BufRead + Send>;
 
 /// Reads `input`, decompressed if it is a gzip, xz, bzip2 or zstd file. Files of several members

@@ -13,8 +13,8 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 pub const CANONICAL: &str = "an address whose bits 56 to 63 are equal (57 bits, extended by their sign): up to \
     0xffffffffffffff, or from 0xff00000000000000 on";
 
-/// Whether a processor has such an address: with 57 bits and their sign in those above, as the longest
-/// are (x86-64 with five levels; those of 48 bits, of AArch64's user space, too, are among them).
+/// True if a processor has such an address: with 57 bits and their sign in those above, as the longest are (x86-64
+/// with five levels; those of 48 bits, of AArch64's user space, too, are among them).
 pub fn is_canonical(addr: u64) -> bool {
     matches!(addr.cast_signed() >> 56, 0 | -1)
 }

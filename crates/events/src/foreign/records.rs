@@ -1,11 +1,11 @@
-//! What the readers of foreign traces share: they read record by record, and yield batches.
+//! Common parts of the readers of foreign traces: they read record by record, and yield batches.
 
 use crate::{Batch, Control, Source, SourceError};
 
 /// Accesses of a batch, at most.
 const BATCH: usize = 4096;
 
-/// What reading one record came to.
+/// Outcome of reading one record.
 pub enum Progress {
     /// There may be more for this batch.
     More,
@@ -22,7 +22,7 @@ pub trait Records {
         batch.push_control(Control::Thread { thread: 0 });
     }
 
-    /// Whether it says which instructions make the accesses.
+    /// True if it says which instructions make the accesses.
     fn has_code(&self) -> bool {
         false
     }

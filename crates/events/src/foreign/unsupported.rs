@@ -22,7 +22,7 @@ const ZEROS: Format = (
     "it was never filled, or has lost its contents: get it anew",
 );
 
-/// Where a file has these bytes, its format.
+/// Bytes of a file that tell its format, and their offset.
 const MAGIC: [(usize, &[u8], Format); 15] = [
     (257, b"ustar", ("a tar archive", UNPACK)),
     (0, b"PK\x03\x04", ("a zip archive", UNPACK)),

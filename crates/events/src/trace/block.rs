@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-/// What a block holds.
+/// Kind of a block's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// The metadata, as a JSON object of strings.
@@ -12,7 +12,7 @@ pub enum Tag {
     Chunk,
     /// Definitions of code.
     Code,
-    /// Where the chunks are.
+    /// Places of the chunks.
     Index,
 }
 

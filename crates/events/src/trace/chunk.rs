@@ -43,7 +43,7 @@ pub struct ChunkEncoder {
     unknown: Box<[u32]>,
     controls: Vec<u8>,
     control_count: usize,
-    /// Where the last control entry stands.
+    /// Place of the last control entry.
     control_at: usize,
     compressor: zstd::bulk::Compressor<'static>,
     block: Vec<u8>,
@@ -83,7 +83,7 @@ impl ChunkEncoder {
         self.code.room()
     }
 
-    /// Whether it has an entry of the flow.
+    /// True if it has an entry of the flow.
     pub fn has_code(&self) -> bool {
         self.code.len() > 0
     }
@@ -195,9 +195,9 @@ pub struct ChunkDecoder {
     no_sites: Vec<u32>,
     code_streams: code::Streams,
     old_code_streams: code::Version4Streams,
-    /// Of a file up to version 8, in which an access waits for one load.
+    /// In a file up to version 8 an access waits for one load.
     one_load: bool,
-    /// Of a file in which addresses follow from others.
+    /// Addresses follow from others in this file.
     follow: bool,
     /// Accesses decoded.
     decoded: usize,
@@ -305,7 +305,7 @@ impl ChunkDecoder {
         if self.follow && !self.code.has_flow() && !self.streams.forms.is_empty() {
             return Err("it has forms and no code");
         }
-        // Where there are forms they have all codes.
+        // Forms, where there are any, have all codes.
         let forms = self.follow && self.code.has_flow();
         if !forms && self.layout.codes().len() != accesses {
             return Err("the streams do not hold as many accesses as the header says");
@@ -343,7 +343,7 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    /// Whether accesses are told by executions.
+    /// True if accesses are told by executions.
     fn has_code(&self) -> bool {
         self.code.has_flow() && self.code.old_sites().is_none()
     }

@@ -1,4 +1,4 @@
-//! What a trace file begins and ends with: the metadata, and the index or what stands for one.
+//! Begin and end of a trace file: the metadata, and the index or what stands for one.
 
 use super::block::{BlockHeader, Tag, le_u32, le_u64, read_up_to};
 use super::{
@@ -47,14 +47,14 @@ pub(super) fn read_metadata(
     }
 }
 
-/// Where everything is.
+/// Places of everything.
 #[derive(Default)]
 pub(super) struct Contents {
     /// The chunks.
     pub(super) index: Vec<IndexEntry>,
     /// The definitions of code.
     pub(super) code_index: Vec<IndexEntry>,
-    /// What ends the file before its time, and where.
+    /// Damage that ends the file before its time, and where.
     pub(super) damage: Option<(u64, &'static str)>,
 }
 

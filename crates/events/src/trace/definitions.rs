@@ -57,7 +57,7 @@ impl Definitions {
         Ok(self.bytes.len() >= ENOUGH)
     }
 
-    /// How many there are, and a payload with all of them, if there are any; none are left.
+    /// Number of the definitions, and a payload with all of them, if there are any; none are left.
     ///
     /// # Errors
     /// When they cannot be compressed.

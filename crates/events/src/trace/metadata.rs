@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-/// What a trace says of itself: names and values, in a file a JSON object of strings.
+/// Statements of a trace about itself: names and values, in a file a JSON object of strings.
 ///
 /// The names below are those that pagelab itself writes; any other may stand beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,13 +11,13 @@ impl Metadata {
     pub const COMMAND: &'static str = "command";
     /// The program's path.
     pub const PROGRAM: &'static str = "program";
-    /// What wrote the trace, with its version.
+    /// Writer of the trace, with its version.
     pub const RECORDER: &'static str = "recorder";
     /// The version of QEMU that ran the program.
     pub const QEMU: &'static str = "qemu";
     /// The processor that QEMU emulated, as its `-cpu` option names it.
     pub const CPU: &'static str = "cpu";
-    /// Which part of the run was recorded.
+    /// Part of the run that was recorded.
     pub const WINDOW: &'static str = "window";
     /// Bytes of a page on the recorded machine.
     pub const PAGE_SIZE: &'static str = "page_size";

@@ -20,16 +20,16 @@ pub struct TraceReader<R = File> {
     metadata: Metadata,
     version: u32,
     index: Vec<IndexEntry>,
-    /// Where definitions of code are, and how many of these blocks have been read.
+    /// Places of definitions of code, and how many of these blocks have been read.
     code_index: Vec<IndexEntry>,
     code_read: usize,
-    /// Whether the names after the last chunk have been read.
+    /// The names after the last chunk have been read.
     names_read: bool,
     table: CodeTable,
     /// Definitions that go with the next batch.
     defined: Vec<Definition>,
     complete: bool,
-    /// What ends a scanned file before its time, and where.
+    /// Damage that ends a scanned file before its time, and where.
     damage: Option<(u64, &'static str)>,
     chunk: ChunkDecoder,
     payload: Vec<u8>,
@@ -61,7 +61,7 @@ impl TraceReader<File> {
         }
     }
 
-    /// Whether a file that starts with these bytes is a trace, of this or another version.
+    /// True if a file that starts with these bytes is a trace, of this or another version.
     pub fn recognises(head: &[u8]) -> bool {
         head.starts_with(&MAGIC)
     }
@@ -128,13 +128,13 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(reader)
     }
 
-    /// What the trace says of itself.
+    /// Statements of the trace about itself.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Whether the file has its index, as it does when the writer finished. Otherwise the end
-    /// of the recording is missing.
+    /// True if the file has its index, as it does when the writer finished. Otherwise the end of
+    /// the recording is missing.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -473,7 +473,7 @@ impl<R: Read + Seek> Source for TraceReader<R> {
     }
 }
 
-/// Whether the batch holds, beside accesses, anything but the name of the thread.
+/// True if the batch holds, beside accesses, anything but the name of the thread.
 fn holds_more_than_a_name(batch: &Batch) -> bool {
     !matches!(batch.controls[..], [] | [(_, Control::Thread { .. })])
         || !matches!(batch.flow[..], [] | [(_, Flow::Thread(_))])

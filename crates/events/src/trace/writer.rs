@@ -22,7 +22,7 @@ pub struct TraceWriter<W: Write> {
     output: W,
     chunk: ChunkEncoder,
     index: Vec<IndexEntry>,
-    /// What has been defined, what of it is not written yet, and where blocks of it are.
+    /// Definitions so far, those not written yet, and the places of their blocks.
     table: CodeTable,
     definitions: Definitions,
     /// Names, which stand after the last chunk.
@@ -423,7 +423,8 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// Whether the batch is well formed; the highest block that it executes, if it executes any.
+/// Refuses a batch that is not well formed; returns the highest block that it executes, if it
+/// executes any.
 fn check(batch: &Batch) -> io::Result<Option<u32>> {
     let len = batch.len();
     let known = batch.site.is_empty() || batch.site.len() == len;
@@ -447,7 +448,7 @@ fn check(batch: &Batch) -> io::Result<Option<u32>> {
         return Err(invalid("the control events of the batch are out of order"));
     }
     let starts_with_thread = matches!(batch.flow.first(), None | Some((0, Flow::Thread(_))));
-    // Of blocks one more than the number, in one pass.
+    // One more than the number of each block, in one pass.
     let (mut last, mut ordered, mut highest) = (0, true, 0);
     for &(at, entry) in &batch.flow {
         ordered &= last <= at;

@@ -6,21 +6,21 @@ use crate::trace::code::UsualAccess;
 /// Accesses are compared so many at a time.
 const GROUP: usize = 4;
 
-/// What accesses have in common that are made by the same blocks in the same forms.
+/// Common facts of accesses that are made by the same blocks in the same forms.
 #[derive(Default)]
 pub struct Alike {
-    /// How many they are, and how many of them were looked at.
+    /// Number of them, and how many of them were looked at.
     len: usize,
     count: usize,
-    /// The dependences that are always the same, and which these are: all bits for each. None of some more, so that there
-    /// are whole groups.
+    /// The dependences that are always the same, and which these are: all bits for each. None of
+    /// some more, so that there are whole groups.
     deps: Vec<u32>,
     fixed: Vec<u32>,
     /// The others, and how far back their siblings are, which tell them.
     told: Vec<(u16, u8)>,
     /// Accesses whose addresses follow from no other's.
     pub own: Vec<Own>,
-    /// Of each load on which any depends the last that does.
+    /// For each load on which any depends, the last that does.
     pub dependants: Vec<u16>,
 }
 
@@ -72,14 +72,14 @@ impl Alike {
         }
     }
 
-    /// How many they are.
+    /// Number of them.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the first of these accesses depend on loads as they do, behind accesses with the dependences `before`. There
-    /// may have to be some more of them.
+    /// True if the first of these accesses depend on loads as they do, behind accesses with the dependences `before`.
+    /// There may have to be some more of them.
     #[inline(always)]
     pub fn depend_so(&self, deps: &[u32], before: &[u32; WINDOW]) -> bool {
         let Some(whole) = deps.get(..self.deps.len()) else {

@@ -9,7 +9,7 @@ pub const BATCH: usize = 4096;
 /// And what the last four may be longer.
 const ROOM: usize = BATCH + 4;
 
-/// What is kept of a batch's accesses until their addresses are known.
+/// Columns of a batch's accesses until their addresses are known.
 pub struct Work {
     pub terms: [Terms; ROOM],
     pub offset: [i32; ROOM],

@@ -11,7 +11,7 @@ use std::hint::select_unpredictable;
 /// Bytes appended to the residuals, so that the last ones can be read eight at a time.
 const PADDING: usize = 8;
 
-/// What a class says, and those that there are not.
+/// Meanings of the classes, those that there are not among them.
 const KINDS: [Kind; 32] = {
     let mut kinds = [Kind::of(0); 32];
     let mut class = 0;
@@ -22,14 +22,14 @@ const KINDS: [Kind; 32] = {
     kinds
 };
 
-/// What a class says: masks of what is added up, and of the residual.
+/// Meaning of a class: masks of what is added up, and of the residual.
 #[derive(Clone, Copy)]
 struct Kind {
     residual: u64,
     moved: u64,
     previous: u64,
     bytes: u8,
-    /// Whether it is the move from the access before.
+    /// It is the move from the access before.
     from_previous: bool,
 }
 
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// What a site remembers.
+/// Memory of a site.
 #[derive(Clone, Copy, Default)]
 #[repr(align(16))]
 struct Place {
@@ -63,7 +63,7 @@ struct Place {
     moves: [i32; 2],
 }
 
-/// What addresses are found from: in one piece, so that one register leads there.
+/// State by which addresses are found: in one piece, so that one register leads there.
 struct Memory {
     places: [Place; CODE_SITES],
     /// The last addresses, of which the last one of the batch before is the last.
@@ -155,8 +155,8 @@ impl Decoder {
         }
     }
 
-    /// The addresses of the next `count` accesses, of which all else is there; after what they follow from if any follow
-    /// from others.
+    /// The addresses of the next `count` accesses, of which all else is there; after what they
+    /// follow from if any follow from others.
     pub fn addresses<const FOLLOW: bool>(
         &mut self,
         streams: &Streams,

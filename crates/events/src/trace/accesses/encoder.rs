@@ -13,20 +13,21 @@ use std::ops::Range;
 
 /// More than the dependences of a chunk and those before it.
 const DEPS: usize = 2 * MAX_ACCESSES;
-/// The addresses of so many accesses are kept: of those that may have siblings, and of as many that are appended at once.
+/// The addresses of so many accesses are kept: of those that may have siblings, and of as many that
+/// are appended at once.
 const RING: usize = 2 * WINDOW;
 
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
     numbering: Numbering,
-    /// Where a shape is looked for first: by site with code, else by the code before.
+    /// First guess of a shape: by site with code, else by the code before.
     guesses: Box<[u16; CODE_SITES]>,
     forms: forms::Encoder,
     /// Accesses so far.
     len: usize,
     /// The codes of those that have one of their own.
     codes: Vec<u16>,
-    /// What these codes are.
+    /// Accesses that these codes stand for.
     made: Vec<Coded>,
     /// All dependences, after those of [`WINDOW`] accesses that there never were.
     deps: Box<[u32; DEPS]>,
@@ -46,7 +47,7 @@ pub struct Encoder {
     /// By the producing load's place in the chunk: that place, and the last access that depends
     /// on it.
     dependants: [(u32, u32); WINDOW],
-    /// Of the accesses being encoded: the site, and the index of the base.
+    /// For each access being encoded: the site, and the index of the base.
     places: Vec<(u16, u16)>,
 }
 
@@ -158,7 +159,7 @@ impl Encoder {
         }
     }
 
-    /// Whether the next accesses depend on loads as those that are alike.
+    /// True if the next accesses depend on loads as those that are alike.
     #[inline(always)]
     pub fn are_alike(&self, deps: &[u32], alike: &Alike) -> bool {
         let before = &self.deps[self.len..];
@@ -206,8 +207,8 @@ impl Encoder {
         self.len += addrs.len();
     }
 
-    /// Whether the next accesses, whose dependences are these and among those of the chunk, depend on loads as those with
-    /// the codes from `form` on, and the first one's gap has as much more than the flow says.
+    /// True if the next accesses, whose dependences are these and among those of the chunk, depend on loads as those
+    /// with the codes from `form` on, and the first one's gap has as much more than the flow says.
     #[inline(always)]
     fn depend_as(&self, form: usize, deps: &[u32], gap: u32) -> bool {
         let made = &self.made[form..form + deps.len()];
@@ -220,7 +221,7 @@ impl Encoder {
         differs == 0 && (fixed != 0 || self.depend_as_siblings(made, deps))
     }
 
-    /// Whether those of which it is not fixed depend on loads as their siblings do.
+    /// True if those of which it is not fixed depend on loads as their siblings do.
     #[inline(never)]
     fn depend_as_siblings(&self, made: &[Coded], deps: &[u32]) -> bool {
         let mut all = made.iter().zip(deps).zip(WINDOW + self.len..);
@@ -300,7 +301,7 @@ impl Encoder {
         self.len += usual.len();
     }
 
-    /// Where the next address goes.
+    /// Place of the next address.
     #[inline(always)]
     fn place(&self) -> Place {
         Place {
@@ -370,7 +371,7 @@ impl Encoder {
                 let guess = &mut self.guesses[usize::from(site) % CODE_SITES];
                 self.codes[codes + at] = self.numbering.code(shape, guess);
             } else {
-                // What followed the shape before.
+                // Shape that followed this one before.
                 let slot = usize::from(guess) % CODE_SITES;
                 guess = self.numbering.code(shape, &mut self.guesses[slot]);
                 self.codes[codes + at] = guess;
@@ -451,7 +452,7 @@ impl Encoder {
     }
 }
 
-/// Where the next class and residual go, and the address before.
+/// Places of the next class and residual, and the address before.
 struct Place {
     classes: usize,
     residuals: usize,
@@ -489,7 +490,7 @@ impl Execution<'_> {
         &self.batch.dep[self.range()]
     }
 
-    /// What the gap of an access has more than the flow says.
+    /// Excess of an access's gap over the flow's.
     #[inline(always)]
     fn gap(&self, index: usize) -> u32 {
         let pending = if index == 0 { self.pending } else { 0 };
@@ -497,20 +498,20 @@ impl Execution<'_> {
         self.batch.gap[self.from + index].wrapping_sub(usual)
     }
 
-    /// Whether instructions and addresses are the usual ones.
+    /// True if instructions and addresses are the usual ones.
     fn is_usual(&self) -> bool {
         let addrs = self.addrs();
         let sites = &self.batch.site[self.range()];
         let mut all = self.usual.iter().zip(sites).enumerate();
         all.all(|(index, (access, &site))| {
-            // Of an access that follows from none this is the access itself.
+            // An access that follows from none follows from itself here.
             let from = addrs[index - usize::from(access.follows.back)];
             site == access.site && addrs[index] == from.wrapping_add(access.follows.offset as u64)
         })
     }
 
-    /// Whether the accesses have the shapes from number `form` on; `deps` are all of the chunk, of which
-    /// accesses `first` come before.
+    /// True if the accesses have the shapes from number `form` on; `deps` are all of the chunk, of which accesses
+    /// `first` come before.
     #[inline(never)]
     fn has_form(&self, known: &[Coded], form: usize, deps: &[u32; DEPS], first: usize) -> bool {
         let Some(known) = known.get(form..form + self.usual.len()) else {

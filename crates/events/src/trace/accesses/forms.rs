@@ -6,7 +6,7 @@
 
 use crate::trace::varint;
 
-/// How many forms are remembered in a slot.
+/// Number of forms that are remembered in a slot.
 const RECENT: usize = 4;
 /// A block's slot is its number modulo this. What is kept of them fits a core's second-level cache.
 const SLOTS: usize = 1 << 13;
@@ -45,9 +45,9 @@ fn bring_forward(recent: &mut [u32; RECENT], place: usize, form: u32) {
 /// Says which forms come.
 pub struct Encoder {
     recent: Recent,
-    /// Of each slot the block, if all forms there are of regular executions of it.
+    /// For each slot the block, if all forms there are of regular executions of it.
     owners: Box<[u32; SLOTS]>,
-    /// How many in a row were the block's last one.
+    /// Number of forms in a row that were the block's last one.
     run: u64,
     stream: Vec<u8>,
 }
@@ -76,7 +76,7 @@ impl Encoder {
         self.run += 1;
     }
 
-    /// Whether a form is remembered in a block's slot.
+    /// True if a form is remembered in a block's slot.
     #[inline(always)]
     pub fn remember(&self, block: u32, form: u32) -> bool {
         self.recent.0[block as usize % SLOTS].contains(&(form + 1))
@@ -166,7 +166,7 @@ impl Encoder {
 pub struct Decoder {
     /// One more than the numbers of forms.
     recent: Recent,
-    /// How many executions come before the next of which the stream says something; without end if it has ended.
+    /// Number of executions before the next of which the stream says something; without end if it has ended.
     until: u64,
     ended: bool,
     /// Bytes of the stream that were used.
@@ -230,7 +230,7 @@ impl Decoder {
         form.checked_sub(1)
     }
 
-    /// Whether everything was used.
+    /// True if everything was used.
     pub fn is_at_end(&self, stream: &[u8]) -> bool {
         self.ended && self.at == stream.len()
     }

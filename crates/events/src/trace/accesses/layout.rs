@@ -1,5 +1,5 @@
-//! What accesses are apart from their addresses, prepared four at a time: of a form once in a chunk, of a block once.
-//! An execution is then copied from the two, whatever it has that one before it had not.
+//! Accesses apart from their addresses, prepared four at a time: of a form once in a chunk, of a block once. An
+//! execution is then copied from the two, whatever it has that one before it had not.
 
 use super::forms;
 use super::shapes::Shape;
@@ -7,17 +7,17 @@ use super::{CODE_SITES, LastCodes, MAX_ACCESSES, Streams, boxed};
 use crate::Op;
 use crate::trace::code::UsualAccess;
 
-/// What is needed of an access to find its address: the place that remembers the last one in bits 0 to 13, in bits 16 to 23
-/// how many accesses back the one is that it follows from, in bits 24 to 31 how many back its sibling is.
+/// Terms of an access's address: the place that remembers the last one in bits 0 to 13, in bits 16 to 23 how many
+/// accesses back the one is that it follows from, in bits 24 to 31 how many back its sibling is.
 pub type Terms = u32;
 
-/// How many accesses back the one is that an address follows from; 0 for none.
+/// Distance of the access that an address follows from; 0 for none.
 #[inline(always)]
 pub fn back(terms: Terms) -> usize {
     usize::from((terms >> 16) as u8)
 }
 
-/// How many accesses back the sibling is; 0 for none.
+/// Distance of the sibling in accesses; 0 for none.
 #[inline(always)]
 pub fn sibling(terms: Terms) -> usize {
     (terms >> 24) as usize
@@ -38,7 +38,7 @@ pub fn with_sibling(sibling: u8) -> Terms {
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub struct FourShapes {
-    /// What the gap is more than the block says.
+    /// Excess of the gap over the block's.
     pub gap: [u32; 4],
     pub dep: [u32; 4],
     pub terms: [Terms; 4],
@@ -52,7 +52,7 @@ pub struct FourSites {
     pub gap: [u32; 4],
     pub site: [u32; 4],
     pub terms: [Terms; 4],
-    /// How far an address is from the one that it follows from.
+    /// Distance of an address from the one that it follows from.
     pub offset: [i32; 4],
 }
 
@@ -70,12 +70,12 @@ impl FourSites {
 /// A form.
 #[derive(Clone, Copy, Default)]
 pub struct Form {
-    /// Where its codes begin, and how many it has.
+    /// Begin of its codes, and how many it has.
     code: u32,
     accesses: u32,
-    /// Where its fours begin.
+    /// Begin of its fours.
     pub fours: u32,
-    /// Which of the siblings are its own.
+    /// Range of the siblings that are its own.
     pub siblings: (u32, u32),
 }
 
@@ -176,14 +176,14 @@ impl Layout {
         Some(self.made.forms[number as usize])
     }
 
-    /// Whether everything was used.
+    /// True if everything was used.
     pub fn is_at_end(&self, stream: &[u8]) -> bool {
         let forms = self.decoder.as_ref();
         forms.is_some_and(|forms| forms.is_at_end(stream))
             && self.made.used == self.made.codes.len()
     }
 
-    /// Whether all codes have shapes.
+    /// True if all codes have shapes.
     pub fn is_sound(&self) -> bool {
         let Made { codes, known, .. } = &self.made;
         let highest = codes.iter().copied().fold(0, u16::max);

@@ -29,7 +29,7 @@ pub use limits::MAX_ACCESSES;
 
 use shapes::Shape;
 
-/// How many accesses back a sibling may be, and one more.
+/// One more than the largest distance of a sibling, in accesses.
 pub const WINDOW: usize = 256;
 /// Number of sites without code. Twice as many save less than 5 % of a trace, half as many cost up to 12 %.
 const SITES: usize = 4096;
@@ -37,7 +37,7 @@ const SITES: usize = 4096;
 /// core's second-level cache.
 const CODE_SITES: usize = 1 << 14;
 
-/// What is known of accesses from the code that makes them, one entry each.
+/// Facts of accesses from the code that makes them, one entry each.
 #[derive(Clone, Copy, Default)]
 pub struct FromCode<'a> {
     /// Their instructions.
@@ -54,12 +54,12 @@ impl FromCode<'_> {
     }
 }
 
-/// What an access of this code is, in a form.
+/// An access of this code, in a form.
 #[derive(Clone, Copy, Default)]
 pub struct Coded {
     shape: Shape,
-    /// The dependence that it always has, if `bits` are all set. If none are it is told by that of a sibling that may have
-    /// another each time.
+    /// The dependence that it always has, if `bits` are all set. If none are it is told by that of
+    /// a sibling that may have another each time.
     dep: u32,
     bits: u32,
 }
@@ -78,7 +78,7 @@ pub struct Streams {
     pub classes: Vec<u8>,
     /// The residuals, each in as many bytes as its class says.
     pub residuals: Vec<u8>,
-    /// Which forms executions of blocks have.
+    /// Forms of the executions of blocks.
     pub forms: Vec<u8>,
 }
 
@@ -94,8 +94,8 @@ const STEP_FROM_PREVIOUS: u8 = 2;
 /// Classes at or above this are none: a predictor times 8 plus a length from 0 to 7.
 const CLASSES: u8 = 24;
 
-/// Of files up to version 4, where a chunk with code has its codes as differences from the last one at
-/// the same instruction, of which the low 16 bits count.
+/// Last codes of files up to version 4, where a chunk with code has its codes as differences from the last one at the
+/// same instruction, of which the low 16 bits count.
 #[derive(Clone, Debug)]
 struct LastCodes(Box<[u16; 1 << 16]>);
 

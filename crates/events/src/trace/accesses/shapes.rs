@@ -3,11 +3,11 @@
 use super::MAX_ACCESSES;
 use crate::trace::varint;
 
-/// What an access is apart from its address.
+/// An access apart from its address.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
     pub op: u16,
-    /// How many accesses back the last one is that depends on the same load; 0 for none.
+    /// Distance of the last access that depends on the same load; 0 for none.
     pub sibling: u8,
     pub gap: u32,
     /// The dependence, when there is no sibling.

@@ -1,4 +1,4 @@
-//! What executions of blocks have, as it is copied into a batch.
+//! Executions of blocks, as they are copied into a batch.
 
 use super::executions::{UsualAccess, Walk, each_usual};
 use crate::trace::accesses::FourSites;
@@ -8,7 +8,7 @@ use crate::{CodeTable, NO_SITE};
 /// A block.
 #[derive(Clone, Copy)]
 pub struct Block {
-    /// Where what its usual accesses are begins, in fours, and how many they are.
+    /// Begin of its usual accesses, in fours, and their number.
     pub fours: u32,
     pub accesses: u32,
     /// Accesses whose addresses follow from no other.
@@ -21,9 +21,9 @@ pub struct Block {
 #[derive(Default)]
 pub struct Blocks {
     blocks: Vec<Block>,
-    /// Those of blocks, then those of the chunk's exceptions.
+    /// Fours of blocks, then those of the chunk's exceptions.
     fours: Vec<FourSites>,
-    /// How many are blocks'.
+    /// Number of those that are blocks'.
     of_blocks: usize,
 }
 
@@ -53,7 +53,7 @@ impl Blocks {
         self.of_blocks = self.fours.len();
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -75,8 +75,8 @@ impl Blocks {
         Walk::into(table.first_site(block), instructions, pending)
     }
 
-    /// Takes the sites of so many accesses of an exception, in which `walk` has entered. Where their fours begin; `None`
-    /// if they are damaged.
+    /// Takes the sites of so many accesses of an exception, in which `walk` has entered. Where
+    /// their fours begin; `None` if they are damaged.
     pub fn take_sites(
         &mut self,
         input: &mut &[u8],

@@ -12,7 +12,7 @@ use crate::trace::accesses;
 const MOST: u32 = 1 << 18;
 /// The most accesses of one.
 const ACCESSES: usize = accesses::WINDOW;
-/// How many different executions of one are remembered.
+/// Number of different executions of one that are remembered.
 const VARIANTS: usize = 4;
 /// So much more often in vain than not is anything found out in a chunk, at most.
 const PATIENCE: i32 = 16;
@@ -38,7 +38,7 @@ struct Chain {
     score: i32,
 }
 
-/// What has been found out of executions of a chain.
+/// Facts found out of executions of a chain.
 #[derive(Default)]
 pub struct Variant {
     /// The blocks, and their forms; [`NO_FORM`] where a block has no accesses.
@@ -56,7 +56,8 @@ pub const NO_FORM: u32 = u32::MAX;
 #[derive(Default)]
 struct Meeting {
     chain: usize,
-    /// How many executions there will be, and where the accesses of the first begin in the batch.
+    /// Number of executions that there will be, and the begin of the first one's accesses in the
+    /// batch.
     entries: usize,
     from: usize,
     gap: u32,
@@ -64,8 +65,9 @@ struct Meeting {
 }
 
 impl Chains {
-    /// The executions before that these are like. Their accesses depend on these loads, and perhaps there are some more;
-    /// `gap` is that of the first less the instructions between it and the chain.
+    /// The executions before that these are like. Their accesses depend on these loads, and perhaps
+    /// there are some more; `gap` is that of the first less the instructions between it and the
+    /// chain.
     #[inline(always)]
     pub fn find(
         &mut self,

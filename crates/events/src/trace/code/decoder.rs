@@ -10,12 +10,13 @@ use crate::trace::varint::{take, unzigzag};
 pub struct Decoder {
     /// The chunk's entries; none when it has no code.
     pub entries: Entries,
-    /// Those of them that have accesses, and how many these are; what is after them is from an earlier chunk.
+    /// Entries that have accesses, and how many these are; what is after them is from an earlier chunk.
     executed: Vec<Executed>,
     executions: usize,
     /// Accesses whose addresses follow from no other.
     own: usize,
-    /// Of a file up to version 4, whose accesses do not refer to their code: the site of each.
+    /// Sites of a file up to version 4, whose accesses do not refer to their code: the site of
+    /// each.
     old_sites: Option<Vec<u32>>,
     blocks: Blocks,
     followers: Followers,
@@ -30,7 +31,7 @@ struct Executed {
     accesses: u32,
     /// Instructions between the last access and the entry, where they are not in the first access's gap.
     gap: u32,
-    /// Where what the block says of them begins, in fours.
+    /// Begin of the block's facts about them, in fours.
     sites: u32,
     /// And what the form says.
     shapes: u32,
@@ -261,12 +262,12 @@ impl Decoder {
         (input.is_empty() && done == accesses).then_some(())
     }
 
-    /// Whether the chunk has a flow.
+    /// True if the chunk has a flow.
     pub fn has_flow(&self) -> bool {
         self.entries.len() > 0
     }
 
-    /// Of how many accesses the addresses follow from no other.
+    /// Number of accesses whose addresses follow from no other.
     pub fn own(&self) -> usize {
         self.own
     }
@@ -380,7 +381,7 @@ const DAMAGED_FLOW: &str = "the flow of its code is damaged";
 const DAMAGED_FORMS: &str = "the forms of its executions are damaged";
 const DAMAGED_SITES: &str = "the instructions of its accesses are damaged";
 
-/// How many entries come before the next exception; more than there can be when there is none.
+/// Number of entries before the next exception; more than there can be when there is none.
 fn next_exception(input: &mut &[u8]) -> Option<u64> {
     if input.is_empty() {
         return Some(u64::MAX);

@@ -18,7 +18,7 @@ pub struct Encoder {
     sites: Vec<u32>,
     /// Instructions between the last access and the current entry.
     pending: u32,
-    /// Where in the current entry it is.
+    /// Place in the current entry.
     walk: Walk,
     /// The gaps of the accesses that were appended last.
     gaps: Vec<u32>,
@@ -27,7 +27,7 @@ pub struct Encoder {
     next_alike: usize,
 }
 
-/// Which block comes after which.
+/// Blocks that come after others.
 struct Path {
     followers: Followers,
     /// Entries as predicted since the last turn.
@@ -209,7 +209,7 @@ impl Encoder {
         done
     }
 
-    /// What is said of executions from this entry of the flow on, if anything is.
+    /// Common facts of executions from this entry of the flow on, if any are known.
     #[inline(always)]
     fn alike<'a>(&mut self, alike: &'a [Alike], entry: usize) -> Option<&'a Alike> {
         while let Some(next) = alike.get(self.next_alike) {
@@ -224,8 +224,9 @@ impl Encoder {
         None
     }
 
-    /// Appends executions that are like earlier ones of the chunk, if all can be: from the front of this flow. Returns how
-    /// many instructions come after their last access; `None`, and nothing is changed, if they cannot.
+    /// Appends executions that are like earlier ones of the chunk, if all can be: from the front of
+    /// this flow. Returns how many instructions come after their last access; `None`, and nothing
+    /// is changed, if they cannot.
     #[inline(always)]
     fn push_alike(
         &mut self,

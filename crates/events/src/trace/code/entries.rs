@@ -2,7 +2,8 @@
 
 use crate::Flow;
 
-/// What stands for a thread: this and its number among the chunk's entries that name one.
+/// Mark of an entry that names a thread: this and its number among the chunk's entries that name
+/// one.
 const THREAD: u32 = 1 << 31;
 
 /// An entry.
@@ -37,7 +38,7 @@ impl Entry {
 /// A thread that goes on.
 #[derive(Clone, Copy)]
 pub struct Goes {
-    /// Which entry says so.
+    /// Entry that says so.
     pub entry: u32,
     pub process: u32,
     pub thread: u32,
@@ -79,12 +80,12 @@ impl Entries {
         &self.all
     }
 
-    /// Where they are appended if they are blocks, or changed.
+    /// The entries, to append blocks or to change.
     pub fn all_mut(&mut self) -> &mut Vec<Entry> {
         &mut self.all
     }
 
-    /// Whether there is one and it names a thread.
+    /// True if there is one and it names a thread.
     pub fn begin_with_thread(&self) -> bool {
         self.threads.first().is_some_and(|first| first.entry == 0)
     }

@@ -1,4 +1,4 @@
-//! What executing each block means for its accesses.
+//! Meaning of each block's execution for its accesses.
 
 use crate::{CodeTable, Follows};
 
@@ -7,7 +7,7 @@ use crate::{CodeTable, Follows};
 struct Block {
     first_site: u32,
     instructions: u32,
-    /// Where what its accesses usually are begins, and how many they are.
+    /// Begin of its usual accesses, and their number.
     from: u32,
     accesses: u32,
     /// Instructions after the last access.
@@ -56,7 +56,7 @@ impl Executions {
         }
     }
 
-    /// What an execution of a block usually does.
+    /// Usual accesses of an execution of a block.
     #[inline]
     pub fn usual(&self, block: u32) -> Usual<'_> {
         let block = self.blocks[block as usize];

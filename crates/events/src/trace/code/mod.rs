@@ -1,4 +1,4 @@
-//! Which blocks are executed, and which instruction makes each access, as small numbers.
+//! Executed blocks, and the instruction of each access, as small numbers.
 //!
 //! docs/trace-format.md is the definition. In short: a chunk's flow is a sequence of *symbols*, each
 //! a thread or a block. Which block comes next is predicted from the last ones; stored are how many
@@ -35,7 +35,8 @@ pub const MAX_STREAM: [usize; 3] = [
 /// The streams of one chunk.
 #[derive(Default)]
 pub struct Streams {
-    /// How many entries in a row are as predicted, before each of the turns and after the last.
+    /// Number of entries in a row that are as predicted, before each of the turns and after the
+    /// last.
     pub runs: Vec<u8>,
     /// The entries that are not.
     pub turns: Vec<u8>,
@@ -72,7 +73,7 @@ impl Symbol {
 /// Bits of the number of a context.
 const CONTEXT_BITS: u32 = 15;
 
-/// What has followed the last blocks.
+/// Blocks that have followed the last ones.
 struct Followers {
     /// By context the last two blocks that followed, the last one first: one more than their numbers, 0 for
     /// none.
@@ -143,7 +144,7 @@ impl Followers {
         sound
     }
 
-    /// Whether a block comes that came last after the same blocks; it has come then.
+    /// True if a block comes that came last after the same blocks; it has come then.
     #[inline(always)]
     fn came_again(&mut self, block: u32) -> bool {
         let next = block + 1;
