@@ -1,10 +1,12 @@
-//! How fast programs are recorded into a file, with their code, against the same under QEMU alone.
+//! Speed at which programs are recorded into a file, with their code, against the same under QEMU
+//! alone.
 //!
-//! Each program is run alone, recorded, and recorded with the trace made afterwards, in turns. Prints medians of
-//! the wall times until the program and until the trace is done, and of QEMU's processor times, each with its ratio, the
-//! recorder's own processor time for each access, accesses a second, and bytes an access of the trace and
-//! of the words. On a busy machine trust the processor times. With words behind `--bench`, only programs
-//! whose names have one of them are measured.
+//! Each program is run alone, recorded, and recorded with the trace made afterwards, in turns.
+//! Prints medians of the wall times until the program and until the trace is done, and of QEMU's
+//! processor times, each with its ratio, the recorder's own processor time for each access,
+//! accesses a second, and bytes an access of the trace and of the words. On a busy machine trust
+//! the processor times. With words behind `--bench`, only programs whose names have one of them are
+//! measured.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -82,7 +84,7 @@ fn main() {
     }
 }
 
-/// What PAGELAB_TEST_QEMU names; the first in PATH otherwise.
+/// Emulator that PAGELAB_TEST_QEMU names; the first in PATH otherwise.
 fn emulator() -> PathBuf {
     std::env::var_os("PAGELAB_TEST_QEMU").map_or_else(|| "qemu-x86_64".into(), PathBuf::from)
 }

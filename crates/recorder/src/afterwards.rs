@@ -15,7 +15,7 @@ use crate::window::Windows;
 use crate::words::{Head, Player, Reading, Step, Unread, said};
 use crate::{Ended, Outcome, Progress, RecordError, Stage};
 
-/// How often to tell of progress.
+/// Time between reports of progress.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Words that a trace can be made of.
@@ -26,7 +26,7 @@ pub(crate) struct Words<R> {
 }
 
 impl Words<BufReader<File>> {
-    /// Those of a file.
+    /// Words of a file.
     pub(crate) fn open(path: &Path) -> Result<Words<BufReader<File>>, RecordError> {
         let file = File::open(path).map_err(|error| RecordError::Words {
             path: path.to_owned(),
@@ -35,7 +35,7 @@ impl Words<BufReader<File>> {
         Words::of(file, path)
     }
 
-    /// Those of an open file, which was at `path`: all of it.
+    /// Words of an open file, which was at `path`: all of it.
     pub(crate) fn of(mut file: File, path: &Path) -> Result<Words<BufReader<File>>, RecordError> {
         file.rewind().map_err(|error| RecordError::Words {
             path: path.to_owned(),
@@ -47,7 +47,7 @@ impl Words<BufReader<File>> {
 }
 
 impl<R: Read + Send> Words<R> {
-    /// Those that are read from there, `bytes` if it is known how many.
+    /// Words that are read from there, `bytes` if it is known how many.
     pub(crate) fn new(input: R, path: &Path, bytes: u64) -> Result<Words<R>, RecordError> {
         let (reading, head) = Reading::new(input).map_err(|why| RecordError::Words {
             path: path.to_owned(),
@@ -118,12 +118,12 @@ fn play_all<S: Sink + 'static>(
     began: Instant,
     stopping: &mut dyn FnMut(u64, &dyn Fn() -> Progress) -> bool,
 ) -> Result<(Outcome, Option<S>), RecordError> {
-    // What is outside of windows was reported, but for what comes before the first.
+    // Accesses outside of windows were reported, but for those before the first.
     let windows = Windows::new(head.window, false);
     let shared = Shared::new(|header| {
         *header = fresh();
         header.verbatim = u32::from(head.verbatim);
-        // What is in the words of a round was settled when they were taken.
+        // The words of a round were settled when they were taken.
         *header.epoch.0.get_mut() = u64::MAX / 2;
         windows.set_up(header);
     });
@@ -166,7 +166,7 @@ fn play_all<S: Sink + 'static>(
             break Err(Stop::Sink(error));
         }
     };
-    // What was written within a round.
+    // Words that were written within a round.
     let last = match read {
         Err(Stop::Words(_)) | Ok(()) if ended.is_none() => rounds(player, &shared, &mut recording),
         _ => Ok(()),
@@ -183,7 +183,7 @@ fn play_all<S: Sink + 'static>(
     Ok(told(recording, ended, stopped, began))
 }
 
-/// Why no more is made of words.
+/// Reason for which no more is made of words.
 enum Stop {
     Asked,
     Words(Unread),

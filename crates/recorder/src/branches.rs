@@ -10,7 +10,7 @@ use crate::reconvergence::Between;
 /// Follows a thread's branches from block to block.
 pub(crate) struct Branches {
     predictor: Box<Predictor>,
-    /// How many of the next branches it has been asked about: all but the last were foreseen.
+    /// Number of the next branches that it has been asked about: all but the last were foreseen.
     asked: usize,
     /// The branch that ended the last block.
     open: Option<Open>,
@@ -20,7 +20,7 @@ pub(crate) struct Branches {
     /// And how many more after these: a program that computes for long without an access may mispredict any
     /// number, and whatever decides them has been there since long.
     pub(crate) more: u32,
-    /// How many of the accesses that follow come before the paths join, and what they wait for.
+    /// Number of the accesses that follow before the paths join, and what they wait for.
     pub(crate) controlled: u16,
     pub(crate) controlled_by: Loads,
 }
@@ -123,7 +123,7 @@ impl Branches {
         between.written
     }
 
-    /// Whether a branch was foreseen.
+    /// True if a branch was foreseen.
     #[inline(always)]
     fn foresees(&mut self, crossing: Crossing) -> bool {
         if self.asked > 0 {

@@ -18,7 +18,7 @@ const LONGEST: usize = 32;
 const ACCESSES: usize = 128;
 /// A chain is given up that failed so many times more often than it was taken.
 const PATIENCE: i32 = 24;
-/// How many times it counts when a chain is taken, at most.
+/// Limit of the count of times that a chain is taken.
 const TRUST: i32 = 64;
 
 /// The chains of a thread.
@@ -28,7 +28,7 @@ pub(crate) struct Chains {
     /// The blocks of the chain that is being noted.
     noted: Vec<u32>,
     most: usize,
-    /// How many chains the recording has had so far, of all threads.
+    /// Number of chains that the recording has had so far, of all threads.
     numbers: Arc<AtomicU32>,
     #[cfg(test)]
     pub(crate) taken_in_all: u64,
@@ -145,7 +145,7 @@ impl Chains {
         }
     }
 
-    /// What is executed next is not regular, or unknown.
+    /// The next execution is not regular, or unknown.
     pub(crate) fn end(&mut self, plans: &[Plan]) {
         let Some(&first) = self.noted.first() else {
             return;
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What is reported when the block of this number is executed.
+    /// Reports of the execution of the block of this number.
     fn report(block: &Block, number: usize, seed: u64, words: &mut Vec<u64>) {
         words.push(Kind::Block.word(number as u64));
         for (index, entry) in (0u64..)
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// What is said to be of the same chain is regular, and of the same blocks with as many accesses.
+    /// Executions that are said to be of the same chain are regular, and of the same blocks with as many accesses.
     fn alike_is_alike(batch: &Batch) -> Result<(), TestCaseError> {
         let mut chains = HashMap::new();
         for alike in &batch.alike {

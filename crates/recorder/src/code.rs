@@ -84,7 +84,7 @@ impl CodeBook {
     }
 }
 
-/// What the address of entry `index` of a script follows from.
+/// Entry from which the address of entry `index` of a script follows.
 fn follows((index, entry): (usize, &Entry)) -> Follows {
     let AddressFrom::Relative { entry, offset } = entry.place else {
         return Follows::default();

@@ -20,7 +20,7 @@ const MLOCK2: u64 = 325;
 /// include/uapi/linux/prctl.h, since Linux 6.18.
 const PR_THP_DISABLE_EXCEPT_ADVISED: u64 = 1 << 1;
 
-/// What a process's calls are understood by.
+/// State by which a process's calls are understood.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     /// The end of the heap, once known.
@@ -41,7 +41,7 @@ pub(crate) struct Returned {
 }
 
 impl Returned {
-    /// Whether the result is an error: -4095 to -1.
+    /// True if the result is an error: -4095 to -1.
     pub(crate) fn failed(&self) -> bool {
         self.result > u64::MAX - 4095
     }

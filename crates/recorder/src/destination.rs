@@ -1,4 +1,4 @@
-//! Where a recording is not written, whatever was asked for.
+//! Places to which a recording is not written, whatever was asked for.
 
 use std::fs::Metadata;
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) fn check(output: &Path) -> Result<(), RecordError> {
         Ok(about) if about.file_type().is_fifo() || about.file_type().is_socket() => {
             Err(refused(output, "it is a pipe, and a trace needs a file"))
         }
-        // What there is not yet can be made, or making it says why not.
+        // A file that is not there yet can be made, or making it says why not.
         _ => Ok(()),
     }
 }
@@ -26,7 +26,7 @@ pub(crate) fn check_beside(output: &Path, program: &Program) -> Result<(), Recor
     let Ok(about) = output.metadata() else {
         return Ok(());
     };
-    // Of a script, its path is among these.
+    // The path of a script is among these.
     let scripts = program.arguments.iter().skip(1).map(Path::new);
     let mut files = scripts.chain([program.path.as_path()]);
     if files.any(|file| file.metadata().is_ok_and(|file| same(&file, &about))) {

@@ -1,4 +1,4 @@
-//! Which file is mapped where, for saying where code is from.
+//! Files and their mappings, for saying where code is from.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ pub(crate) struct Files(BTreeMap<u64, Mapped>);
 #[derive(Clone, Debug)]
 struct Mapped {
     end: u64,
-    /// Where in the file the mapping starts.
+    /// Begin of the mapping in the file.
     offset: u64,
     path: String,
 }

@@ -1,4 +1,4 @@
-//! What goes on while a program runs.
+//! Work while a program runs.
 
 use std::io;
 
@@ -35,6 +35,6 @@ pub(crate) trait Following {
     /// The numbers in the system of processes that have not ended, as far as is known.
     fn living(&self) -> Vec<u32>;
 
-    /// How far it has come, but for the time.
+    /// Progress so far, but for the time.
     fn progress(&self) -> Progress;
 }

@@ -1,4 +1,4 @@
-//! What threads do one after the other stays so in a recording, whenever the rings are looked at.
+//! Actions of threads one after the other stay so in a recording, whenever the rings are looked at.
 
 use std::fs::File;
 use std::io::Cursor;

@@ -18,11 +18,11 @@ const LOAD: u32 = 0;
 const MOVE: u32 = 1;
 const DEBUG_INFO: u32 = 2;
 
-/// What is read of a file in all, and of the lines or the name of one function, in bytes.
+/// Limit of what is read of a file in all, and of the lines or the name of one function, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_LINES: u64 = 16 << 20;
 const MAX_NAME: u64 = 4096;
-/// What is kept of a name, in characters.
+/// Limit of what is kept of a name, in characters.
 pub(crate) const MAX_KEPT: usize = 1000;
 /// Functions that may be moved: of more the first ones.
 const MAX_MOVED: usize = 1 << 20;
@@ -111,7 +111,7 @@ pub(crate) fn read(input: impl Read, each: &mut dyn FnMut(&Function) -> bool) ->
     Ok(input.limit() == 0)
 }
 
-/// What is known between two records.
+/// State between two records.
 #[derive(Default)]
 struct Reader {
     added: u64,
@@ -218,7 +218,7 @@ impl Reader {
     }
 }
 
-/// What a name is shown as.
+/// Shown form of a name.
 fn text(name: &[u8]) -> Rc<str> {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let all = String::from_utf8_lossy(name);

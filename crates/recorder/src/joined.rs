@@ -1,11 +1,11 @@
-//! What several blocks do that are executed one after the other.
+//! Joint effect of several blocks that are executed one after the other.
 
 use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
 
 /// The blocks, executed one after the other, as one.
 pub(crate) fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Block {
     let mut whole = Block::default();
-    // What each register holds, of what there was at the beginning.
+    // Source of each register's value, as there was at the beginning.
     let mut registers: [Source; REGISTERS] = std::array::from_fn(Source::register);
     for block in blocks {
         let first = whole.script.len() as u16;

@@ -13,7 +13,7 @@ const LINE: u64 = 64;
 /// No call copies more at once (MAX_RW_COUNT): longer lengths come from damaged arguments.
 #[cfg(not(fuzzing))]
 const MOST: u64 = 0x7fff_f000;
-/// Of random calls every other one would fill the memory.
+/// Limit without which every other random call would fill the memory.
 #[cfg(fuzzing)]
 const MOST: u64 = 1 << 16;
 
@@ -30,7 +30,7 @@ pub(crate) fn accesses(
     });
 }
 
-/// How many accesses those are.
+/// Number of those accesses.
 pub(crate) fn count(returned: &Returned, vectors: &[(u64, u64)]) -> u64 {
     let mut count = 0;
     each(returned, vectors, &mut |_, _| count += 1);

@@ -24,14 +24,14 @@ use crate::window::Windows;
 use crate::words::{Drain, FrameWriter, Head, Limit};
 use crate::{Ended, Outcome, Progress, RecordError, Request};
 
-/// How long to sleep when there is nothing to read. The largest ring holds some milliseconds
-/// of a fast program's accesses.
+/// Time to sleep when there is nothing to read. The largest ring holds some milliseconds of a fast
+/// program's accesses.
 const NAP: Duration = Duration::from_micros(200);
 
-/// How often to look whether processes have ended, and to tell of progress.
+/// Time after which to look whether processes have ended, and to tell of progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long a program may take to end after it was asked to.
+/// Time that a program may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Records `program` into `sink`.
@@ -75,7 +75,7 @@ pub(crate) fn drain(
         pid: 0,
         began: SystemTime::now(),
     };
-    // Where nothing can be written, that is said before the program runs.
+    // A place where nothing can be written is told before the program runs.
     let file = (File::options()
         .read(true)
         .write(true)
@@ -123,7 +123,7 @@ pub(crate) fn drain(
 pub(crate) struct Drained {
     pub(crate) ended: Ended,
     pub(crate) ended_by: Option<i32>,
-    /// Where they were written.
+    /// File to which they were written.
     pub(crate) words: File,
     pub(crate) began: Instant,
     /// From its start to its end.
@@ -242,7 +242,7 @@ impl Started {
         })?;
         drop(forwarding);
         self.ended_by = signals::ended_by();
-        // What is still there goes on without a word.
+        // Processes that are still there go on without a word.
         let stopped_reading = Abandoned::Stopped as u32;
         (self.shared.header().abandoned.0).store(stopped_reading, Ordering::Release);
         Ok((status, stopped))
@@ -314,8 +314,8 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     command
 }
 
-/// Reads until every process has ended. When `progress` asks to stop, ends the program; when a signal does that has come
-/// after the program's end, what it has left behind.
+/// Reads until every process has ended. When `progress` asks to stop, ends the program; when a
+/// signal does that has come after the program's end, what it has left behind.
 fn follow(
     recording: &mut impl Following,
     shared: &Shared,

@@ -2,13 +2,13 @@
 
 use pagelab_events::Control;
 
-/// What has been left out of a thread since its last recorded access, and not been said:
-/// instructions and accesses.
+/// Instructions and accesses of a thread that were left out since its last recorded access, and not
+/// been said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
-    /// Whether some of it has been said.
+    /// Some of it has been said.
     pub(crate) begun: bool,
 }
 

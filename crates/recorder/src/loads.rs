@@ -35,7 +35,7 @@ pub(crate) fn youngest(mut mask: u32, registers: &[Loads; REGISTERS]) -> Loads {
 /// instructions at once, so such a load has long been answered.
 pub const MAX_DEP: u64 = 1023;
 
-/// What access `number` depends on if it waits for these loads. Those up to number `forgotten` are.
+/// Dependence of access `number` if it waits for these loads. Those up to number `forgotten` are.
 #[inline(always)]
 pub(crate) fn dependence(number: u64, [near, far]: Loads, forgotten: u64) -> u32 {
     // None is number 0, and none are those up to here.
@@ -45,8 +45,8 @@ pub(crate) fn dependence(number: u64, [near, far]: Loads, forgotten: u64) -> u32
     (distance | apart << 16) as u32
 }
 
-/// What store `number` leaves for loads to find of a value that this load has produced: when it comes too far back,
-/// nothing, so that it takes no other's place.
+/// Load that store `number` leaves for loads to find of a value that this load has produced: when it comes too far
+/// back, nothing, so that it takes no other's place.
 #[inline(always)]
 pub(crate) fn stored_load(number: u64, load: u64) -> u64 {
     if number - load > Stores::REACH {
@@ -56,9 +56,8 @@ pub(crate) fn stored_load(number: u64, load: u64) -> u64 {
     }
 }
 
-/// What an access waits for that depends on `dep` by its address and on a load so many accesses back
-/// (0 for none) by what it finds in memory: the nearer two. Without branches: none of this can be
-/// foretold.
+/// Loads that an access waits for that depends on `dep` by its address and on a load so many accesses back (0 for
+/// none) by what it finds in memory: the nearer two. Without branches: none of this can be foretold.
 #[inline(always)]
 pub(crate) fn also(dep: u32, found: u32) -> u32 {
     // The nearest one, where 0 is the farthest.

@@ -1,10 +1,10 @@
-//! Where files were mapped, for saying what memory is.
+//! Mappings of files, for saying what memory is.
 
 use std::collections::HashMap;
 
 use pagelab_events::{Definition, Range};
 
-/// What is kept at most: a program may map files without end.
+/// Limit of what is kept: a program may map files without end.
 const MAX: usize = 1 << 18;
 /// Ranges of one definition, which must not become too large.
 const MAX_RANGES: usize = 1 << 16;
@@ -40,7 +40,7 @@ impl Mapped {
         }
     }
 
-    /// What says so, in the order in which they were made.
+    /// Definitions that say so, in the order in which they were made.
     pub(crate) fn definitions(&self) -> Vec<Definition> {
         let mut ranges: Vec<_> = self.ranges.iter().collect();
         ranges.sort_unstable_by_key(|&(_, &made)| made);

@@ -11,7 +11,7 @@ struct Mapping {
     end: u64,
     prot: Protection,
     shared: bool,
-    /// Where in the file it starts.
+    /// Begin in the file.
     offset: u64,
     path: String,
 }
@@ -64,17 +64,17 @@ fn backing(mappings: &[Mapping], index: usize) -> Backing {
     }
 }
 
-/// Where the kernel puts QEMU's own mappings, from the top of the address space down. A program is far
-/// below in pagelab-qemu, from 0x6ffffffff000 down, and up to release 8.2, from TASK_UNMAPPED_BASE up
+/// Begin of the area in which the kernel puts QEMU's own mappings, from the top of the address space down. A program
+/// is far below in pagelab-qemu, from 0x6ffffffff000 down, and up to release 8.2, from TASK_UNMAPPED_BASE up
 /// (linux-user/mmap.c). In other releases from 9.0 on it is the kernel that places it, in the same area.
 const QEMUS_AREA: u64 = 0x7000_0000_0000;
 
 /// QEMU's buffer for translated code is 32 MB at least, and nothing else is written and executed.
 const CODE_BUFFER: u64 = 32 << 20;
 
-/// Whether a mapping is QEMU's own, though it may be new: its large allocations and libraries, by
-/// place if programs are `apart`, its heap and the like, by name, and its buffer for translated code.
-/// A new allocation of QEMU's that counts as the program's is one that the program never touches.
+/// True if a mapping is QEMU's own, though it may be new: its large allocations and libraries, by place if programs
+/// are `apart`, its heap and the like, by name, and its buffer for translated code. A new allocation of QEMU's that
+/// counts as the program's is one that the program never touches.
 fn is_qemus(mapping: &Mapping, apart: bool) -> bool {
     let all = Protection::READ | Protection::WRITE | Protection::EXEC;
     apart && mapping.start >= QEMUS_AREA
@@ -99,7 +99,7 @@ fn new_parts(mapping: &Mapping, before: &[Mapping]) -> Vec<(u64, u64)> {
     parts
 }
 
-/// Whether a mapping is the stack: writable, anonymous, above a guard page that QEMU puts there.
+/// True if a mapping is the stack: writable, anonymous, above a guard page that QEMU puts there.
 fn is_stack(mappings: &[Mapping], index: usize) -> bool {
     let mapping = &mappings[index];
     let Some(below) = index.checked_sub(1).map(|below| &mappings[below]) else {

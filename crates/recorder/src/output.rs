@@ -1,4 +1,4 @@
-//! Where the events go.
+//! Output of the events.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -57,7 +57,7 @@ pub(crate) struct Output<S> {
     writer: Option<JoinHandle<Written<S>>>,
 }
 
-/// What the writing thread returns.
+/// Result of the writing thread.
 type Written<S> = (S, io::Result<u64>);
 
 impl<S: Sink + 'static> Output<S> {
@@ -144,7 +144,7 @@ impl<S: Sink + 'static> Output<S> {
         }
     }
 
-    /// Why the writing thread has stopped.
+    /// Reason for which the writing thread has stopped.
     fn failure(&mut self) -> io::Error {
         match self.close() {
             Some((_, Err(error))) => error,

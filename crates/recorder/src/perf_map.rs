@@ -1,8 +1,9 @@
 //! Names for code that a program has made itself, from the files in which it tells perf of them.
 //!
-//! One is a jitdump (`jitdump.rs`), which the program maps so that perf finds it. `/tmp/perf-PID.map` has a line for each function: first address and size in hexadecimal, and the
-//! name (tools/perf/Documentation/jit-interface.txt of Linux). A process appends to it while it runs, most
-//! programs through a buffer, so it is read when the process has ended.
+//! One is a jitdump (`jitdump.rs`), which the program maps so that perf finds it.
+//! `/tmp/perf-PID.map` has a line for each function: first address and size in hexadecimal, and the
+//! name (tools/perf/Documentation/jit-interface.txt of Linux). A process appends to it while it
+//! runs, most programs through a buffer, so it is read when the process has ended.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -17,12 +18,12 @@ use pagelab_events::Definition;
 use crate::jitdump::{self, MAX_KEPT};
 use crate::place::Code;
 
-/// What is read of a file, and of a line of it, in bytes.
+/// Limit of what is read of a file, and of a line of it, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_LINE: u64 = 4096;
 /// Blocks, or lines, of one definition, which must not become too large.
 const MAX_BLOCKS: usize = 1 << 16;
-/// How often blocks are named by one jitdump: what it says of code that is not executed costs nothing.
+/// Limit of the times that blocks are named by one jitdump: what it says of code that is not executed costs nothing.
 const MAX_NAMINGS: usize = 1 << 26;
 /// A file that was last written so long before the recording began is of another process that had the
 /// same number. Times of files are a little behind the clock.
@@ -49,7 +50,7 @@ struct Unnamed {
     process: u32,
     block: u32,
     first_site: u32,
-    /// Of its instructions.
+    /// Lengths of its instructions.
     lengths: Box<[u8]>,
 }
 
@@ -102,7 +103,7 @@ impl Generated {
         // SAFETY: geteuid() has no preconditions.
         let owner = unsafe { libc::geteuid() };
         let mut notes = Vec::new();
-        // What has a line is not named anew.
+        // Code that has a line is not named anew.
         let dump = self.dumps.get(&process).cloned().map(|path| (path, true));
         for (path, has_lines) in dump.into_iter().chain([(path(pid), false)]) {
             if self.unnamed.is_empty() {
@@ -209,7 +210,7 @@ impl Generated {
         });
     }
 
-    /// Whether `process` is `ancestor` or was forked from it.
+    /// True if `process` is `ancestor` or was forked from it.
     fn descends(&self, process: u32, ancestor: u32) -> bool {
         let mut at = Some(process);
         while let Some(current) = at {
@@ -347,7 +348,7 @@ mod tests {
         let found = [("a b(int, λ)", 3), ("before", 5), ("c", 4)];
         let found = found.map(|(name, block)| (name.to_owned(), vec![block]));
         assert_eq!(named(&generated), found);
-        // What has a name keeps it; the other process is none of its children.
+        // Code that has a name keeps it; the other process is none of its children.
         assert!(!generated.read(0, &b"1000 200 later\n"[..]).unwrap());
         assert_eq!(named(&generated), found);
         assert_eq!(generated.unnamed.len(), 1);

@@ -1,4 +1,4 @@
-//! Where in a recording a block is.
+//! Place of a block in a recording.
 
 /// A block's place in the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How far a recorded thread has come.
+//! Progress of a recorded thread.
 
 use pagelab_events::{Batch, Mispredicted, NO_SITE, Stores};
 use pagelab_recorder_wire::block::REGISTERS;
@@ -12,7 +12,7 @@ use crate::loads::{Loads, MAX_DEP, dependence, merge, youngest};
 pub(crate) const SETS: usize = 4 * MAX_ENTRIES;
 const _: () = assert!(SETS > 1 + 2 * MAX_ENTRIES + REGISTERS + 1);
 
-/// How far a thread has come.
+/// Progress of a thread.
 pub(crate) struct Position {
     /// Accesses so far.
     pub(crate) accesses: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Position {
     pub(crate) next: u64,
     /// For each register the loads that produced its value.
     pub(crate) registers: [Loads; REGISTERS],
-    /// Which of them may have loads that something can still depend on, one bit each. Of the others there are none.
+    /// Registers that may have loads that something can still depend on, one bit each. Of the others there are none.
     pub(crate) live: u32,
     /// Accesses when the others were found last.
     pub(crate) swept: u64,
@@ -83,7 +83,7 @@ impl Position {
         }
     }
 
-    /// What these registers hold waits for the branch that was mispredicted last.
+    /// Lets the values of these registers wait for the branch that was mispredicted last.
     #[cold]
     fn control(&mut self, written: u32) {
         self.live = u32::MAX;

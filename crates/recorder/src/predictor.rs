@@ -15,13 +15,13 @@ const WEIGHTS: u32 = 12;
 /// log2 of the targets that are remembered of indirect branches.
 const TARGETS: u32 = 11;
 
-/// What a core has learnt of a thread's branches.
+/// A core's learning of a thread's branches.
 #[derive(Clone, Debug)]
 pub(crate) struct Predictor {
     weights: [[i8; 1 << WEIGHTS]; TABLES],
     /// The outcomes of the last branches, the youngest in bit 0.
     history: u128,
-    /// How sure a prediction has to be for nothing to be learnt of it, and what adapts that.
+    /// Certainty at which nothing is learnt of a prediction, and what adapts that.
     threshold: i32,
     adapt: i32,
     /// The last target of an indirect branch, and of one with a certain history.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::controls::Memory;
 use crate::files::Files;
 
-/// What is known of a process.
+/// State of a process.
 #[derive(Debug)]
 pub(crate) struct Process {
     number: u32,
@@ -23,8 +23,8 @@ pub(crate) struct Process {
     ended: bool,
 }
 
-/// How long a process that is gone without a word may stay unburied. Its parent may yet say which
-/// signal killed it: what wait4 returned is written a moment after the process has vanished.
+/// Time for which a process that is gone without a word may stay unburied. Its parent may yet say
+/// which signal killed it: what wait4 returned is written a moment after the process has vanished.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The status of a process of which only that it is gone is known: as if killed by SIGKILL.
@@ -70,7 +70,7 @@ impl Process {
         self.next_thread = 1;
     }
 
-    /// Whether its first thread has run.
+    /// True if its first thread has run.
     pub(crate) fn started(&self) -> bool {
         self.next_thread > 0
     }
@@ -118,8 +118,9 @@ impl Process {
         }
     }
 
-    /// Its status, if it is gone and was not ended yet; the recorder's own child, process 0, is when `root` says so. A
-    /// child that it has forked, whether there is one of which nothing has been seen says `forking`, is waited for a while.
+    /// Its status, if it is gone and was not ended yet; the recorder's own child, process 0, is
+    /// when `root` says so. A child that it has forked, whether there is one of which nothing has
+    /// been seen says `forking`, is waited for a while.
     pub(crate) fn gone(
         &mut self,
         root: Option<i32>,
@@ -147,7 +148,7 @@ impl Process {
         self.ended = true;
     }
 
-    /// Whether it is.
+    /// True if it has ended.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
@@ -159,7 +160,7 @@ pub(crate) fn living<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<u3
     living.map(Process::pid).collect()
 }
 
-/// Whether a process still runs. One whose first thread has ended is a zombie in /proc/PID/stat (proc_pid_stat(5))
+/// True if a process still runs. One whose first thread has ended is a zombie in /proc/PID/stat (proc_pid_stat(5))
 /// while others go on: but the kernel keeps only the first of those that have ended.
 fn lives(pid: u32) -> bool {
     match state(pid) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Those seen so far.
+/// Programs seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     followed: u64,
@@ -28,7 +28,7 @@ impl Programs {
         }
     }
 
-    /// How many were recorded.
+    /// Number of those that were recorded.
     pub(crate) fn followed(&self) -> u64 {
         self.followed
     }

@@ -13,7 +13,7 @@ use crate::RecordError;
 const NAME: &str = "qemu-x86_64";
 const PLUGIN: &str = "libpagelab_plugin.so";
 
-/// Where an emulator comes from.
+/// Origin of an emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The caller named it.
@@ -29,17 +29,17 @@ pub enum Origin {
 pub struct Emulator {
     /// The file.
     pub path: PathBuf,
-    /// What `--version` says first: "qemu-x86_64 version 7.2.22 (Debian ...)".
+    /// First line of `--version`: "qemu-x86_64 version 7.2.22 (Debian ...)".
     pub version: String,
-    /// Where it was found.
+    /// Place where it was found.
     pub origin: Origin,
-    /// Why others were passed over that would have come first.
+    /// Reasons for which others were passed over that would have come first.
     pub passed_over: Vec<String>,
     pub(crate) plugin: PathBuf,
 }
 
 impl Emulator {
-    /// Whether QEMU may be asked, while the program runs, to translate it anew: what a window costs
+    /// True if QEMU may be asked, while the program runs, to translate it anew: what a window costs
     /// outside of it depends on that.
     ///
     /// Before 8.0 it must not be: a block that ends with an instruction which QEMU emulates in a
@@ -50,7 +50,7 @@ impl Emulator {
         release(&self.version).is_some_and(|release| release >= TRANSLATES_ANEW)
     }
 
-    /// Whether addresses are those of a native run without randomisation, modulo the size of a huge page:
+    /// True if addresses are those of a native run without randomisation, modulo the size of a huge page:
     /// pagelab-qemu's are, by packaging/qemu/patches/place-as-linux-does.patch.
     pub fn places_as_linux(&self) -> bool {
         self.version.ends_with(BUILT_HERE)
@@ -61,7 +61,7 @@ impl Emulator {
 pub const PLACED_OTHERWISE: &str = "this emulator places mappings by rules of its own: which of them hold huge pages, \
     and which addresses are used again, is not as under Linux; pagelab-qemu places them as Linux does";
 
-/// What packaging/qemu/build.py adds to the version.
+/// Addition of packaging/qemu/build.py to the version.
 const BUILT_HERE: &str = " (pagelab)";
 
 /// The first release in which [`Emulator::can_translate_anew`] was seen to hold.
@@ -133,8 +133,8 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
         .find(|path| is_executable(path))
 }
 
-/// Where asked for; otherwise beside the running program, or before that where cargo puts what a
-/// test depends on.
+/// Finds it where asked for; otherwise beside the running program, or before that where cargo puts
+/// what a test depends on.
 fn find_plugin(directory: Option<&Path>) -> Result<PathBuf, RecordError> {
     let mut directories = Vec::new();
     match directory {
@@ -215,7 +215,7 @@ fn check_interface(path: &Path, version: &str, plugin: &Path) -> Result<(), Reco
     }
 }
 
-/// What QEMU said, and what that means where it is known.
+/// Words of QEMU, and their meaning where it is known.
 fn explained(said: &str) -> String {
     let said = said.trim();
     if said.contains("nknown option 'plugin'") {

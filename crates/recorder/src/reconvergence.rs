@@ -1,4 +1,4 @@
-//! Where the two ways of a branch meet again.
+//! Meeting points of the two ways of a branch.
 //!
 //! A core that has taken the wrong one executes what follows the place where they meet before it has
 //! found out, and all the lines and translations that it asks for there are the right ones. So it is
@@ -14,7 +14,7 @@ use pagelab_recorder_wire::block::{Block, Entry, Path};
 /// for memory, but leads seldom to where it was going.
 const MOST: usize = 32;
 
-/// What lies between a branch and the place where its ways meet.
+/// Code between a branch and the place where its ways meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Between {
     /// Accesses on the way of the branch that is not taken, and that is.
@@ -77,8 +77,8 @@ impl Ways {
         anew
     }
 
-    /// What lies between the branch at the end of a block and the place where its ways meet; `None` if
-    /// they do not, or if that is not known yet.
+    /// Code between the branch at the end of a block and the place where its ways meet; `None` if they do not, or if
+    /// that is not known yet.
     pub(crate) fn meet(&mut self, process: u32, number: usize, block: &Block) -> Option<Between> {
         let branch = block.branch.as_ref()?;
         let ways = [branch.next, branch.target?];

@@ -13,18 +13,18 @@ pub struct Refused {
     pub call: String,
     /// The name of the error; of a call that was granted, what became of it.
     pub error: &'static str,
-    /// How often.
+    /// Number of times.
     pub times: u64,
 }
 
-/// What became of a vfork that the emulator took for a fork.
+/// Answer to a vfork that the emulator took for a fork.
 pub(crate) const AS_FORK: &str = "as fork";
-/// Of a limit that the emulator doesn't keep.
+/// Answer about a limit that the emulator doesn't keep.
 const NO_LIMIT: &str = "without effect";
-/// Of pages that the program wanted from hugetlbfs.
+/// Answer about pages that the program wanted from hugetlbfs.
 const ORDINARY: &str = "recorded as ordinary memory";
 
-/// Those seen so far, with their answers.
+/// Refusals seen so far, with their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(BTreeMap<(String, &'static str), u64>);
 
@@ -57,8 +57,8 @@ const NOWHERE: [Sysno; 17] = [
     Sysno::vserver,
 ];
 
-/// What QEMU does not let a program ask of prctl (do_prctl() in linux-user/syscall.c) though a kernel may know
-/// it: include/uapi/linux/prctl.h.
+/// Requests of prctl that QEMU does not let a program make (do_prctl() in linux-user/syscall.c) though a kernel may
+/// know them: include/uapi/linux/prctl.h.
 const NO_PRCTL: [(i32, &str); 16] = [
     (21, "PR_GET_SECCOMP"),
     (22, "PR_SET_SECCOMP"),

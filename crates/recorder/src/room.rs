@@ -9,7 +9,7 @@ pub(crate) const GROUP: usize = 4;
 /// Room for a block's accesses, and for what is copied too many.
 pub(crate) const ROOM: usize = MAX_ENTRIES + GROUP;
 
-/// What is known of some accesses beforehand, in columns.
+/// Columns of some accesses that are known beforehand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) op: [Op; GROUP],
@@ -26,7 +26,7 @@ pub(crate) struct Room {
     op: *mut Op,
     gap: *mut u32,
     dep: *mut u32,
-    /// Of recordings without code, too: to write what nobody reads is faster than to ask.
+    /// Sites of recordings without code, too: to write what nobody reads is faster than to ask.
     site: *mut u32,
     len: usize,
 }

@@ -34,7 +34,7 @@ pub(crate) fn fresh() -> Header {
     }
 }
 
-/// What the memory is called in /proc/PID/maps.
+/// Name of the memory in /proc/PID/maps.
 const NAME: &CStr = c"pagelab-rings";
 
 /// The memory, mapped. It has no name: it goes when the last process that maps it does.
@@ -71,12 +71,12 @@ impl Shared {
         Ok(Shared { file, address })
     }
 
-    /// Where another process of the same user can open the memory.
+    /// Path by which another process of the same user can open the memory.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
-    /// Whether another process has the memory mapped. One that has not is no recorded one, whatever its number: the
+    /// True if another process has the memory mapped. One that has not is no recorded one, whatever its number: the
     /// program may number processes otherwise (pid_namespaces(7)), and numbers are used again.
     pub(crate) fn is_mapped_by(&self, pid: u32) -> bool {
         let name = NAME.to_string_lossy();
@@ -122,7 +122,7 @@ impl Shared {
         }))
     }
 
-    /// Whether a process is being made, or has not come to its first instruction, that this one has forked.
+    /// True if a process is being made, or has not come to its first instruction, that this one has forked.
     pub(crate) fn is_forking(&self, process: u32) -> bool {
         let used = self.header().rings_used.0.load(Ordering::Acquire) as usize;
         (0..used).any(|index| {
@@ -136,7 +136,7 @@ impl Shared {
         self.header().epoch.0.load(Ordering::Acquire)
     }
 
-    /// Which accesses are reported.
+    /// Accesses that are reported.
     pub(crate) fn reporting(&self) -> Reporting {
         if self.header().verbatim == 0 {
             Reporting::Needed
@@ -314,17 +314,17 @@ impl<'a> Reader<'a> {
         self.is_final = true;
     }
 
-    /// Whether nothing more will come than what is there.
+    /// True if nothing more will come than what is there.
     pub(crate) fn is_final(&self) -> bool {
         self.is_final
     }
 
-    /// Whether everything has been read that is there at this moment.
+    /// True if everything has been read that is there at this moment.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.is_empty() && self.written() == self.read
     }
 
-    /// Whether everything seen by `look` has been read.
+    /// True if everything seen by `look` has been read.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.read == self.write
@@ -416,7 +416,7 @@ impl<'a> Reader<'a> {
         (self.written() + self.len - self.read) % self.len
     }
 
-    /// Where the writer is, or has left the ring.
+    /// Place of the writer, or where it has left the ring.
     fn written(&self) -> usize {
         let write = self.ring.write.load(Ordering::Acquire);
         let last = self.ring.last.load(Ordering::Acquire);

@@ -9,7 +9,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::time::Duration;
 
-/// Those that ask to end.
+/// Signals that ask to end.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Others, which the kernel does not send for what the recorder itself does. (Real-time signals have other numbers for
@@ -44,7 +44,7 @@ static BY_TERMINAL: AtomicBool = AtomicBool::new(false);
 static LAST: AtomicI32 = AtomicI32::new(0);
 static LAST_AT: AtomicI64 = AtomicI64::new(0);
 
-/// Whether the program has been told to stop, as by Ctrl-Z.
+/// The program has been told to stop, as by Ctrl-Z.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// While this lives, signals are passed on.
@@ -160,8 +160,8 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *cons
     let program = PROGRAM.load(Ordering::Relaxed);
     // SAFETY: the kernel passes a valid description.
     let by_kernel = unsafe { (*info).si_code == SI_KERNEL };
-    // What the kernel sends by itself, for a terminal, it sends to the program as well; but a timer that was set before
-    // the recorder was started is the recorder's alone.
+    // A signal that the kernel sends by itself, for a terminal, goes to the program as well; but a timer that was set
+    // before the recorder was started is the recorder's alone.
     let by_terminal = by_kernel && signal != libc::SIGALRM;
     if signal == libc::SIGTSTP {
         STOP.store(true, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use crate::position::Position;
 use crate::room::ROOM;
 use crate::shared::Reader;
 
-/// What is known of a thread while its words are read.
+/// State of a thread while its words are read.
 pub(crate) struct Thread {
     at: Position,
     chains: Chains,
@@ -35,7 +35,7 @@ struct Made {
     address: u64,
 }
 
-/// Why reading stopped.
+/// Reason for which reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Everything there is has been read.
@@ -409,7 +409,7 @@ fn make_room(batch: &mut Batch, end: usize) {
     batch.site.reserve(room);
 }
 
-/// What is loaded, or stored, of a line by an instruction that moves or fills memory.
+/// Bytes that are loaded, or stored, of a line by an instruction that moves or fills memory.
 #[derive(Clone, Copy)]
 struct OfLine {
     index: usize,

@@ -1,4 +1,4 @@
-//! What is recorded of real programs agrees with what others say of them.
+//! Recordings of real programs agree with what others say of them.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Which branches are recorded as mispredicted, in a program of which it is known.
+//! Branches that are recorded as mispredicted, in a program of which it is known.
 
 mod common;
 

@@ -75,7 +75,7 @@ impl Record {
     }
 }
 
-/// What a line says of its instruction the n-th time: a record a repetition.
+/// Records of a line for its instruction the n-th time: a record a repetition.
 fn expected(text: &str, visit: usize, ip: u64, symbols: &HashMap<String, u64>) -> Vec<Record> {
     let note = text.split_once("#> ").map_or("", |(_, note)| note);
     let field = |name: &str| {

@@ -17,7 +17,7 @@ const RAW: [&str; 5] = [
 ];
 const STATIC: [&str; 3] = ["-static", "-O1", "-pthread"];
 
-/// Whether an event is about memory after the program was loaded.
+/// True if an event is about memory after the program was loaded.
 fn is_memory(control: &Control) -> bool {
     !matches!(control, Control::Exit { .. } | Control::Skipped { .. })
 }

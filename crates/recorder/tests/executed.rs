@@ -15,7 +15,7 @@ fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// What the shell ends with that runs this script by itself, and recorded with all that it starts.
+/// Exit of the shell that runs this script by itself, and recorded with all that it starts.
 fn statuses(script: &str) -> [Ended; 2] {
     statuses_of("sh", script)
 }
@@ -66,7 +66,7 @@ fn what_the_loader_acts_on_does_not_act_on_qemu() {
     }
 }
 
-/// How often `preload.c` was loaded meanwhile.
+/// Number of times that `preload.c` was loaded meanwhile.
 fn loaded(log: &Path, meanwhile: impl FnOnce()) -> usize {
     // From an earlier run, or not there.
     let _ = fs::remove_file(log);

@@ -36,7 +36,8 @@ fn a_child_whose_first_thread_ends_is_recorded_until_the_last_does() {
     assert_eq!(stores.count(), STORES);
 }
 
-/// received.c by itself or under a recorder, with this argument if it is any: with the number of the process that waits.
+/// received.c by itself or under a recorder, with this argument if it is any: with the number of
+/// the process that waits.
 fn waiting(recorded: bool, how: Option<&str>) -> (Child, i32) {
     let program = build("received.c", &STATIC).path;
     let mut command = Command::new(&program);
@@ -132,7 +133,7 @@ fn what_the_program_leaves_behind_is_ended_by_a_signal_to_the_recorder() {
         send(child.id(), signal);
         // The status is the program's, and the recording is whole.
         assert_eq!(ends_in_time(&mut child).code(), Some(3));
-        // Whose child it is now may take its time.
+        // The process whose child it is now may take its time.
         assert!("Z".contains(&state(left as u32)), "it has ended");
     }
 }
@@ -147,7 +148,7 @@ fn what_does_not_end_then_goes_on_unrecorded() {
     assert_eq!(unsafe { libc::kill(left, libc::SIGKILL) }, 0);
 }
 
-/// What dispositions.c says, started with these signals ignored and another blocked.
+/// Output of dispositions.c, started with these signals ignored and another blocked.
 fn dispositions(command: &mut Command, ignored: &'static [i32]) -> String {
     // SAFETY: these calls may be made between fork and exec.
     unsafe {
@@ -216,7 +217,7 @@ fn a_program_without_descriptors_does_not_take_a_slow_recorder_for_dead() {
     let program = build("crowded.c", &STATIC);
     let start = program.symbols()["places"];
     let mut request = program.request();
-    // What is written while the program runs is not waited for by it.
+    // Words that are written while the program runs are not waited for by it.
     request.words = None;
     let late = Late {
         waits: true,

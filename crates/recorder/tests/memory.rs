@@ -167,8 +167,8 @@ fn memory(place: MemoryOperand) -> String {
     format!("{kind} ptr [rdi{index}+{}]", place.offset)
 }
 
-/// What the interpreter expects of an access: where, and which loads it waits for, the younger first,
-/// from 1; 0 for none.
+/// Expectation of the interpreter for an access: where, and which loads it waits for, the younger first, from 1; 0
+/// for none.
 #[derive(Debug, PartialEq, Eq)]
 struct Expected {
     offset: u64,
@@ -284,7 +284,7 @@ fn expected(program: &[Step]) -> Vec<Expected> {
     interpreter.accesses
 }
 
-/// What was recorded of it.
+/// Recorded accesses of it.
 fn recorded(program: &[Step], name: &str, verbatim: bool) -> Vec<Expected> {
     let built = assemble_text(name, &text(program));
     let data = built.symbols()["data"];
@@ -318,7 +318,7 @@ fn values_of_whole_units_are_followed_exactly() {
     }
 }
 
-/// What is beside it in the same four bytes counts as read with it (`Stores`).
+/// Bytes beside it in the same four count as read with it (`Stores`).
 #[test]
 fn of_parts_of_a_unit_no_dependence_is_missed() {
     let mut more = 0;

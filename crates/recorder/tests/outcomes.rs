@@ -1,4 +1,4 @@
-//! How recordings end: as the program does, and what is said when something is wrong.
+//! Ends of recordings: as the program's, and what is said when something is wrong.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn a_handled_fault_does_not_disturb_the_recording() {
     let request = signals("none");
     let recorded = run(&request);
     assert_eq!(recorded.outcome.ended, Ended::Status(41));
-    // What comes after the faulting load in its block has not happened.
+    // Instructions after the faulting load in its block have not happened.
     let symbols = build("signals.c", &STATIC).symbols();
     let touched = |name: &str, at: u64| {
         recorded
@@ -377,7 +377,7 @@ fn processes_are_called_as_without_a_recorder() {
     assert_eq!(said(recorder.arg("-")), alone);
 }
 
-/// Of numbers that no kernel has, and calls that fail as they may, nothing is said.
+/// Nothing is said of numbers that no kernel has, and calls that fail as they may.
 #[test]
 fn what_the_emulator_refuses_is_told() {
     let source = "

@@ -9,7 +9,8 @@ use pagelab_events::{Access, Op, dependence};
 use pagelab_recorder::{Ended, Request};
 use pagelab_recorder_wire::block::Prefetch;
 
-/// What a program says that it has asked for, a thread after the other; and what was recorded.
+/// Addresses that a program says that it has asked for, a thread after the other; and what was
+/// recorded.
 fn both(name: &str, request: Request) -> (Vec<u64>, Recorded) {
     let program = build("prefetches.c", &["-O1", "-static", "-pthread"]);
     let said = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("prefetches.{name}"));
@@ -51,7 +52,7 @@ fn check(name: &str, request: Request) {
             .map(|(number, access)| (number, access.addr))
             .collect();
         let last = Prefetch::NOWHERE;
-        // Where no program can have memory, only the place in the page is kept.
+        // Only the place in the page is kept where no program can have memory.
         let expected = said.iter().map(|&address| match address {
             address if address < last => address,
             address => last | (address % 4096),

@@ -10,7 +10,7 @@ use common::{assemble, build, run};
 
 const NOBODY: u32 = 65534;
 
-/// Whether the tests may change users; if not, they have nothing to test.
+/// True if the tests may change users; if not, they have nothing to test.
 fn root() -> bool {
     // SAFETY: it returns a number.
     unsafe { libc::geteuid() == 0 }
@@ -37,12 +37,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left of a test that failed is the system's to tidy up.
+        // The leavings of a test that failed are the system's to tidy up.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Whether another user reaches QEMU and the plugin, which lie where the build put them.
+/// True if another user reaches QEMU and the plugin, which lie where the build put them.
 fn reachable() -> bool {
     let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
     build.ancestors().all(|folder| {

@@ -43,7 +43,7 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
     accesses
 }
 
-/// Whether this is a QEMU that reports 80-bit operands and `fxsave`: docs/record.md, "How it works".
+/// True for a QEMU that reports 80-bit operands and `fxsave`: docs/record.md, "How it works".
 fn reports_extended() -> bool {
     let qemu = emulator().unwrap_or_else(|| "qemu-x86_64".into());
     let output = std::process::Command::new(qemu)

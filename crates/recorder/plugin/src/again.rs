@@ -1,10 +1,10 @@
-//! What QEMU was started with.
+//! Command by which QEMU was started.
 
 use std::path::PathBuf;
 
 use crate::memory;
 
-/// How to start QEMU with this plugin again.
+/// Parts of a command that starts QEMU with this plugin again.
 #[derive(Debug)]
 pub struct Again {
     pub plugin: PathBuf,

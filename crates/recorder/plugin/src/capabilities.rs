@@ -1,4 +1,4 @@
-//! What a thread may do beyond what its user may: capabilities(7).
+//! Rights of a thread beyond its user's: capabilities(7).
 
 /// _LINUX_CAPABILITY_VERSION_3, whose sets have 64 bits in two halves.
 const VERSION: u32 = 0x2008_0522;
@@ -46,7 +46,7 @@ fn get() -> Option<[Half; 2]> {
     (result == 0).then_some(halves)
 }
 
-/// Of this thread alone; taking effective ones away and back again is always allowed.
+/// Sets those of this thread alone; taking effective ones away and back again is always allowed.
 fn set(halves: [Half; 2]) {
     let header = Header {
         version: VERSION,

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     descriptor: RawFd,
-    /// What follows it.
+    /// Path behind it.
     rest: PathBuf,
 }
 

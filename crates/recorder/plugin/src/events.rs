@@ -151,8 +151,8 @@ fn access(info: u32, address: u64, entry: u64) -> u64 {
     address | u64::from(size) << SIZE_SHIFT | entry
 }
 
-/// Where QEMU puts the size of an access, and whether it is a load; whether it is a store is the
-/// next bit.
+/// Bits in which QEMU puts the size of an access, and whether it is a load; whether it is a store
+/// is the next bit.
 static SIZE_AT: AtomicU32 = AtomicU32::new(0);
 static LOAD_AT: AtomicU32 = AtomicU32::new(0);
 

@@ -103,7 +103,8 @@ impl Start {
         let Some(memory) = memory::to_hand_on(&again.memory) else {
             return "the recorder cannot be reached from there (chroot?)".to_owned();
         };
-        // What a privilege lets it read that the new program will not have would be its end, too.
+        // A file that a privilege lets it read, and the new program could not, would be its end,
+        // too.
         for path in [&qemu_path, &again.plugin] {
             if let Err(error) = capabilities::without(|| fs::File::open(path)) {
                 return format!("{}: {error}", path.display());
@@ -143,7 +144,7 @@ impl Start {
         error
     }
 
-    /// What QEMU is called with.
+    /// Words of QEMU's command.
     fn words(
         &self,
         qemu: &Path,
@@ -164,7 +165,7 @@ impl Start {
         words
     }
 
-    /// What is in QEMU's environment as well as in the program's.
+    /// Variables in QEMU's environment as well as in the program's.
     fn environment_of_both(&self) -> Vec<OsString> {
         let both = |variable: &&OsString| for_program_only(variable).is_none();
         self.environment.iter().filter(both).cloned().collect()

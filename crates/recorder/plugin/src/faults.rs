@@ -1,8 +1,9 @@
 //! Page faults, with their addresses and in order.
 //!
-//! The kernel tells a process of its own faults (`PERF_COUNT_SW_PAGE_FAULTS`, perf_event_open(2)), one record each, in a
-//! ring for each thread; descriptors are closed at once, as programs count theirs. It does where perf_event_paranoid
-//! is at most 2 and no seccomp filter forbids it. With a period of 1 no fault is throttled (`perf_swevent_event()`, Linux
+//! The kernel tells a process of its own faults (`PERF_COUNT_SW_PAGE_FAULTS`, perf_event_open(2)),
+//! one record each, in a ring for each thread; descriptors are closed at once, as programs count
+//! theirs. It does where perf_event_paranoid is at most 2 and no seccomp filter forbids it. With a
+//! period of 1 no fault is throttled (`perf_swevent_event()`, Linux
 //! 6.12). Records of a ring that is full are lost; presence then tells of these pages.
 
 use std::ffi::c_uint;
@@ -150,7 +151,7 @@ pub fn forget() {
     READING.release();
 }
 
-/// Whether all faults have been told so far.
+/// True if all faults have been told so far.
 pub fn are_known() -> bool {
     !UNKNOWN.load(Ordering::Relaxed)
 }
@@ -162,7 +163,7 @@ fn rings() -> impl Iterator<Item = &'static Records> {
         .filter_map(|ring| unsafe { ring.load(Ordering::Acquire).as_ref() })
 }
 
-/// Whether a thread's ring will soon be full.
+/// True if a thread's ring will soon be full.
 pub fn many() -> bool {
     READING.take();
     let many = rings().any(|ring| 2 * (ring.unread().end - ring.unread().start) > 8 * WORDS as u64);

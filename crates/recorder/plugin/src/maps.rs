@@ -1,4 +1,4 @@
-//! What the program has mapped before its first instruction.
+//! Mappings of the program before its first instruction.
 //!
 //! QEMU loads the program without a system call that a plugin sees. The recorder is given
 //! /proc/self/maps from before and after, and takes the difference.

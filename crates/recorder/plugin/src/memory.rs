@@ -1,4 +1,4 @@
-//! How the plugin comes to the memory that it shares with the recorder, also after the program has
+//! Access of the plugin to the memory that it shares with the recorder, also after the program has
 //! changed its user or given up capabilities.
 //!
 //! The memory is a descriptor of the recorder's, which can be opened through /proc by those only who

@@ -26,7 +26,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(NONE);
 static DEFINITIONS: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 /// The process's number.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
-/// Whether this program was loaded by QEMU in this process, rather than forked.
+/// This program was loaded by QEMU in this process, rather than forked.
 static LOADED: AtomicBool = AtomicBool::new(false);
 static PLUGIN_ID: AtomicU64 = AtomicU64::new(0);
 static AGAIN: OnceLock<Again> = OnceLock::new();
@@ -44,8 +44,8 @@ pub fn set_up(id: u64, reserved: usize, again: Again) {
     let _ = AGAIN.set(again);
 }
 
-/// Names this thread, and those that it makes: the program may ask for it (/proc/self/comm, PR_GET_NAME), and others know
-/// it by that (pgrep, killall).
+/// Names this thread, and those that it makes: the program may ask for it (/proc/self/comm,
+/// PR_GET_NAME), and others know it by that (pgrep, killall).
 pub fn set_name(name: &str) {
     if let Ok(name) = CString::new(name)
         && !name.is_empty()
@@ -55,12 +55,12 @@ pub fn set_name(name: &str) {
     }
 }
 
-/// How to start QEMU for another program.
+/// Parts of a command that starts QEMU for another program.
 pub fn again() -> Option<&'static Again> {
     AGAIN.get()
 }
 
-/// What QEMU calls this plugin.
+/// QEMU's number of this plugin.
 pub fn plugin_id() -> u64 {
     PLUGIN_ID.load(Ordering::Relaxed)
 }
@@ -113,9 +113,9 @@ pub fn definitions() -> &'static Ring {
     ring
 }
 
-/// Takes a free ring; `None` when nobody reads them any more. All may be in use for a while: the recorder frees those of
-/// threads that have ended when it has read them, within milliseconds unless it was stopped. It is the end of the
-/// recording when there is nothing that it could free.
+/// Takes a free ring; `None` when nobody reads them any more. All may be in use for a while: the
+/// recorder frees those of threads that have ended when it has read them, within milliseconds
+/// unless it was stopped. It is the end of the recording when there is nothing that it could free.
 fn claim() -> Option<usize> {
     let mut since = Instant::now();
     let mut tries = 0;

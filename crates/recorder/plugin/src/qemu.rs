@@ -39,13 +39,13 @@ fn spoken() -> i32 {
     }
 }
 
-/// Whether this is QEMU up to 8, which announces the first virtual CPU before it loads the
-/// program, and calls back once for the load and the store of an atomic instruction.
+/// True for QEMU up to 8, which announces the first virtual CPU before it loads the program, and
+/// calls back once for the load and the store of an atomic instruction.
 pub fn is_up_to_8() -> bool {
     qemu_plugin_version.load(Ordering::Relaxed) == 1
 }
 
-/// What QEMU says of itself when it installs a plugin (`qemu_info_t`).
+/// Facts of QEMU when it installs a plugin (`qemu_info_t`).
 #[repr(C)]
 pub struct Info {
     pub target_name: *const c_char,
@@ -73,7 +73,7 @@ pub type OnSyscall = extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u6
 pub type OnSyscallReturn = extern "C" fn(id: u64, vcpu: c_uint, number: i64, result: i64);
 pub type OnReset = extern "C" fn(id: u64);
 
-/// Which accesses of an instruction a callback is for (`enum qemu_plugin_mem_rw`).
+/// Accesses of an instruction that a callback is for (`enum qemu_plugin_mem_rw`).
 ///
 /// QEMU up to 8 gets single directions wrong: it calls a callback for loads at stores instead,
 /// and one for stores at both. So only these two are used.
@@ -187,8 +187,8 @@ pub fn reset(id: u64, then: OnReset) {
     unsafe { (interface().reset)(id, then) }
 }
 
-/// Where an access's size (log2) and whether it is a load stand in the `info` of its callback: the
-/// first bits, found by asking. Load and store are the two bits of `enum qemu_plugin_mem_rw`.
+/// Bits of an access's size (log2) and of whether it is a load in the `info` of its callback: the
+/// first ones, found by asking. Load and store are the two bits of `enum qemu_plugin_mem_rw`.
 pub fn info_positions() -> Option<(u32, u32)> {
     // SAFETY: any value may be asked about.
     let size_of = |info| unsafe { (interface().size_shift)(info) };
@@ -227,7 +227,7 @@ impl Translation {
         unsafe { (interface().size)(self.instruction(index)) }
     }
 
-    /// Where instruction `index` lies in QEMU's memory.
+    /// Address of instruction `index` in QEMU's memory.
     pub fn host_address(self, index: usize) -> *const u8 {
         // SAFETY: see `len`.
         unsafe { (interface().host_address)(self.instruction(index)) }

@@ -62,13 +62,13 @@ impl Asked {
     }
 }
 
-/// What QEMU calls a register by: only it knows what that is.
+/// Handle of a register: only QEMU knows what that is.
 #[derive(Clone, Copy)]
 struct Handle(usize);
 
 type Read = unsafe extern "C" fn(*mut c_void, *mut Array) -> c_int;
 
-/// How QEMU calls the registers that addresses are made of, the same for all threads.
+/// Handles of the registers that addresses are made of, the same for all threads.
 struct Registers {
     read: Read,
     general: [Option<Handle>; 16],

@@ -12,7 +12,7 @@ use crate::futex;
 
 static HEADER: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
 
-/// How often a writer that waits for room looks whether the recorder still lives.
+/// Time after which a writer that waits for room looks whether the recorder still lives.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Sets where the shared memory is mapped.
@@ -59,7 +59,7 @@ pub fn claim() -> Option<usize> {
     Some(index)
 }
 
-/// Whether there are rings that the recorder has yet to read to their ends, and frees then.
+/// True if there are rings that the recorder has yet to read to their ends, and frees then.
 pub fn any_ended() -> bool {
     (0..region::RINGS).any(|index| {
         let state = ring(index).state.0.load(Ordering::Acquire);
@@ -88,7 +88,7 @@ fn is_shared(ring: &Ring) -> bool {
     (start..start + region::BYTES).contains(&std::ptr::from_ref(ring).addr())
 }
 
-/// What a ring is for.
+/// Use of a ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// The events of the first thread of a process.
@@ -251,7 +251,7 @@ const ELSEWHERE: usize = 512;
 /// A place for what nobody will read. What is in the ring stays as it is: the recorder may be reading it.
 fn elsewhere(ring: &Ring, words: usize) -> *mut u64 {
     if ring.last.load(Ordering::Relaxed) == 0 {
-        // Who sees where the writer goes from here sees this, too.
+        // A reader that sees where the writer goes from here sees this, too.
         let write = ring.write.load(Ordering::Relaxed);
         ring.last.store(write, Ordering::Release);
     }
@@ -299,7 +299,7 @@ pub fn look_for_recorder(since: &mut Instant) {
     }
 }
 
-/// Whether nobody reads the rings any more.
+/// True if nobody reads the rings any more.
 pub fn is_abandoned() -> bool {
     header().abandoned.0.load(Ordering::Acquire) != 0
 }
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// What a recorder may still be reading stays, and shows nothing new.
+    /// A ring that a recorder may still be reading stays, and shows nothing new.
     #[test]
     fn nothing_is_written_into_rings_that_nobody_reads() {
         shared_memory();

@@ -166,7 +166,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     }
 }
 
-/// What calls ask of the plugin beside what they leave in a recording, if anything.
+/// Work for the plugin that calls ask for beside what they leave in a recording, if any.
 fn beside_recording(vcpu: c_uint, number: i64, arguments: &[u64; 6]) {
     match number {
         KILL | TKILL | RT_SIGQUEUEINFO => say_no_signal(vcpu, number, arguments[1]),
@@ -183,7 +183,8 @@ fn beside_recording(vcpu: c_uint, number: i64, arguments: &[u64; 6]) {
     }
 }
 
-/// Reports a call that sends a signal which QEMU does not have: it has four fewer than Linux, and calls the last EINVAL.
+/// Reports a call that sends a signal which QEMU does not have: it has four fewer than Linux, and
+/// calls the last EINVAL.
 fn say_no_signal(vcpu: c_uint, number: i64, signal: u64) {
     if (61..=64).contains(&signal) {
         let message = [Kind::Refused.word(number as u64), libc::EINVAL as u64];
@@ -205,8 +206,8 @@ fn say_refused(vcpu: c_uint, number: i64, result: i64) {
     }
 }
 
-/// Whether a call of the clone family makes a thread and not a process. QEMU makes a fork of
-/// clone with CLONE_VFORK, and does not know clone3.
+/// True if a call of the clone family makes a thread and not a process. QEMU makes a fork of clone
+/// with CLONE_VFORK, and does not know clone3.
 fn makes_thread(number: i64, flags: u64) -> bool {
     number == CLONE && flags & CLONE_VM != 0 && flags & CLONE_VFORK == 0
 }
@@ -218,7 +219,7 @@ fn next_epoch(ring: &Ring) {
     ring::put(ring, &[Kind::Epoch.word(epoch)]);
 }
 
-/// What the recorder needs to know of a call apart from its arguments and result.
+/// Fact that the recorder needs to know of a call apart from its arguments and result.
 fn fact(number: i64, arguments: &[u64; 6], result: i64, path: Option<&Path>) -> u64 {
     const MREMAP: i64 = 25;
     const SHMAT: i64 = 30;
@@ -265,7 +266,7 @@ fn exit_told(address: u64) -> u64 {
     (process << 32) | status
 }
 
-/// Whether a limit, of which the address is told, is one that QEMU grants and does not keep.
+/// True if a limit, of which the address is told, is one that QEMU grants and does not keep.
 fn is_not_kept(resource: u64, address: u64) -> bool {
     let mut soft = [libc::RLIM_INFINITY];
     address != 0
@@ -277,12 +278,12 @@ fn is_not_kept(resource: u64, address: u64) -> bool {
         }
 }
 
-/// Whether mremap leaves what there was as well.
+/// True if mremap leaves what there was as well.
 fn leaves_the_old(arguments: &[u64; 6]) -> bool {
     arguments[1] == 0 || arguments[3] & libc::MREMAP_DONTUNMAP as u64 != 0
 }
 
-/// What is mapped at an address: see [`MAPPED`].
+/// Mapping at an address: see [`MAPPED`].
 fn about_mapping(address: u64) -> u64 {
     let at = guest::host_address(address);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -290,7 +291,7 @@ fn about_mapping(address: u64) -> u64 {
     about.unwrap_or(0)
 }
 
-/// What a line of proc_pid_maps(5) says of an address, if it is about it.
+/// Statement of a line of proc_pid_maps(5) about an address, if it is about it.
 fn about_line(line: &str, at: u64) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
@@ -322,7 +323,7 @@ fn mapped_file(number: i64, arguments: &[u64; 6], result: i64) -> Option<PathBuf
     std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()
 }
 
-/// Whether a file is memory: memfd, /dev/zero, System V.
+/// True if a file is memory: memfd, /dev/zero, System V.
 fn is_memory_file(path: &Path) -> bool {
     let path = path.to_string_lossy();
     path.starts_with("/memfd:") || path == "/dev/zero" || path.starts_with("/SYSV")

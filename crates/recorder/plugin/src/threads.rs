@@ -1,4 +1,4 @@
-//! Which thread has which ring.
+//! Threads and their rings.
 
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -12,7 +12,7 @@ use pagelab_recorder_wire::word::Kind;
 
 use crate::{faults, presence, process, qemu, ring};
 
-/// Whether blocks are translated so that they report, in this process.
+/// Blocks are translated so that they report, in this process.
 static REPORTING: AtomicU32 = AtomicU32::new(1);
 
 /// A change has been asked for and has not yet happened.
@@ -34,7 +34,7 @@ pub fn set_up(register: fn(u64)) {
     REPORTING.store(wanted(), Ordering::Relaxed);
 }
 
-/// Whether blocks are to report.
+/// True if blocks are to report.
 pub fn reporting() -> bool {
     REPORTING.load(Ordering::Relaxed) != 0
 }

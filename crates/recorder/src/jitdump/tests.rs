@@ -85,7 +85,7 @@ fn all(bytes: &[u8]) -> Vec<Function> {
     found
 }
 
-/// What `all` finds: start, end, name, and of each line where it begins, its file and number.
+/// Findings of `all`: start, end, name, and of each line where it begins, its file and number.
 fn told(functions: &[Function]) -> String {
     let told = functions.iter().map(|one| {
         let lines = one.lines.iter();
@@ -195,7 +195,7 @@ fn what_is_no_function_is_not_told() {
         + &record(77, "0102")
         + &load(0x5000, 16, 5, "after");
     assert_eq!(told(&all(&bytes(&dump))), "1000-1010 f\n5000-5010 after\n");
-    // Of a record whose length is less than a header's, nobody knows where the next one is.
+    // A record whose length is less than a header's does not say where the next one is.
     let dump = bytes(&(header(0) + "00000000 0f000000 0000000000000000" + &load(1, 1, 1, "f")));
     assert_eq!(told(&all(&dump)), "");
 }

@@ -30,7 +30,7 @@ pub(super) struct Active<'a> {
     /// The system call in progress.
     pub(super) call: Option<(u64, [u64; 6])>,
     pub(super) vectors: Vec<(u64, u64)>,
-    /// What the last successful call of the clone family returned.
+    /// Result of the last successful call of the clone family.
     pub(super) child: u32,
     /// The first of two texts of mappings.
     pub(super) maps: Option<String>,
@@ -63,23 +63,23 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Whether it is the ring of a process's first thread.
+    /// True for the ring of a process's first thread.
     pub(super) fn is_first(&self) -> bool {
         self.reader.ring().first.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether it is the ring of a process's first thread, which may have replaced another program, and has not begun.
+    /// True for the ring of a process's first thread, which may have replaced another program, and has not begun.
     pub(super) fn is_replacement(&self) -> bool {
         !self.definitions && self.number.is_none() && self.is_first()
     }
 
-    /// Whether nothing is left to read of what will not be written to any more.
+    /// True if nothing is left to read of what will not be written to any more.
     pub(super) fn is_read_to_its_end(&mut self) -> bool {
         self.reader.look_finally();
         self.definitions || self.reader.is_empty()
     }
 
-    /// Whether there is something to read, and it is known whose it is.
+    /// True if there is something to read, and it is known whose it is.
     pub(super) fn ready(&self) -> bool {
         self.number.is_some() && !self.reader.is_empty()
     }

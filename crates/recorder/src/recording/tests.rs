@@ -3,7 +3,7 @@ use crate::window::Window;
 use pagelab_events::Batch;
 use pagelab_recorder_wire::region::{Abandoned, Ring};
 
-/// What a plugin does with a ring, in one process and as long as it does not wrap.
+/// A plugin's work with a ring, in one process and as long as it does not wrap.
 #[derive(Clone, Copy)]
 struct Writer(usize);
 

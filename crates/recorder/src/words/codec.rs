@@ -36,7 +36,7 @@ const LONG_RUN: u32 = 15;
 const BITS: u32 = 16;
 const ENTRIES: usize = 1 << BITS;
 
-/// What one code takes at most, of codes and of values.
+/// Limit of what one code takes, of codes and of values.
 const MOST_CODES: usize = 6;
 const VALUE: usize = 8;
 
@@ -44,21 +44,21 @@ const VALUE: usize = 8;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const STEP_KEY: u64 = 0xd1b5_4a32_d192_ed03;
 
-/// Where an access was last, and how far from the time before.
+/// Last address of an access, and how far from the time before.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     word: u64,
     step: u64,
 }
 
-/// Which blocks came next, the last one first.
+/// Blocks that came next, the last one first.
 #[derive(Clone, Copy, Default)]
 struct Next {
     first: u32,
     second: u32,
 }
 
-/// How far a thread's words have come.
+/// Progress of a thread's words.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     /// The current block, and its number in the tables.
@@ -94,11 +94,11 @@ impl Place {
     }
 }
 
-/// What was learnt of all words so far.
+/// Learning from all words so far.
 struct Model {
     seen: Box<[Seen]>,
     next: Box<[Next]>,
-    /// How many words a block has reported.
+    /// Number of words that each block has reported.
     counts: Box<[u16]>,
 }
 
@@ -160,7 +160,7 @@ impl Bytes {
     }
 }
 
-/// What words become.
+/// Streams that words become.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
     pub(crate) codes: Bytes,
@@ -303,11 +303,11 @@ fn unfold(folded: u64, from: u64) -> u64 {
     from.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg())
 }
 
-/// What is written contradicts itself.
+/// Written streams that contradict themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// What is left of the streams.
+/// The rest of the streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rest<'a> {
     pub(crate) codes: &'a [u8],
@@ -469,7 +469,7 @@ fn checked(word: u64) -> Result<u64, Damaged> {
     }
 }
 
-/// How many words come before the one of a code.
+/// Number of words before the one of a code.
 #[inline(always)]
 fn run(code: u8, rest: &mut Rest<'_>) -> Result<usize, Damaged> {
     let short = code >> 4;

@@ -54,7 +54,7 @@ struct Ring<'a> {
 pub(crate) struct Drain<'a> {
     shared: &'a Shared,
     rings: Vec<Ring<'a>>,
-    /// Which rings are among these, by index.
+    /// Rings that are among these, by index.
     known: Vec<bool>,
     users: u64,
     lives: Lives,
@@ -69,8 +69,8 @@ pub(crate) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    /// Of the program whose first thread uses ring 0.
-    /// With a `limit`, nothing is reported behind it.
+    /// Drain of the program whose first thread uses ring 0. With a `limit`, nothing is reported
+    /// behind it.
     pub(crate) fn new(
         shared: &'a Shared,
         writer: FrameWriter,
@@ -105,7 +105,7 @@ impl<'a> Drain<'a> {
         for ring in self.rings.iter_mut().filter(|ring| !ring.definitions) {
             ring.reader.look();
         }
-        // What the cursors just read lead to has its definitions by now.
+        // A ring that the cursors just read lead to has its definitions by now.
         seen |= self.find_rings();
         for ring in self.rings.iter_mut().filter(|ring| ring.definitions) {
             ring.reader.look();
@@ -214,8 +214,8 @@ impl<'a> Drain<'a> {
                 if kind == Kind::Wrap {
                     break;
                 }
-                // What no thread can have seen is no epoch, and nothing to wait for. A program that has
-                // replaced itself is read to its end before its rings are let go.
+                // An epoch that no thread can have seen is none, and nothing to wait for. A program that has replaced
+                // itself is read to its end before its rings are let go.
                 if kind == Kind::Epoch
                     && payload > self.settled
                     && payload <= self.shared.epoch()
@@ -380,7 +380,7 @@ impl Following for Drain<'_> {
     }
 }
 
-/// Which processes there are, and how they end, as far as messages say so.
+/// Processes that there are, and how they end, as far as messages say so.
 struct Lives {
     /// By the number that the plugin gave it.
     processes: HashMap<u32, Process>,

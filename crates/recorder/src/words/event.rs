@@ -1,4 +1,4 @@
-//! What happens beside the words, and the header: numbers of seven bits a byte, the lowest first.
+//! Events beside the words, and the header: numbers of seven bits a byte, the lowest first.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::window::Window;
 /// Texts are not longer.
 const MOST_TEXT: u64 = 1 << 20;
 
-/// What happens, in the order in which it was seen.
+/// An event, in the order in which it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A ring has come into use: who uses it from now on.
@@ -22,7 +22,7 @@ pub(crate) enum Event {
         process: u32,
         pid: u32,
         tid: u32,
-        /// Of a process that was forked: who did.
+        /// Number of the process that forked it.
         parent: u32,
         first: bool,
         definitions: bool,
@@ -37,7 +37,7 @@ pub(crate) enum Event {
     Gone { process: u32, status: i32 },
     /// The program has ended with a status or, if so, by a signal.
     End { signal: bool, number: i32 },
-    /// What the user should know.
+    /// Note for the user.
     Note(String),
 }
 
@@ -137,10 +137,10 @@ impl Event {
     }
 }
 
-/// What is known before the program runs.
+/// Facts before the program runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Head {
-    /// What the trace says of itself: names and values.
+    /// Statements of the trace about itself: names and values.
     pub(crate) about: Vec<(String, String)>,
     pub(crate) window: Window,
     pub(crate) with_code: bool,
@@ -186,7 +186,7 @@ impl Head {
         out
     }
 
-    /// What a header says; `None` if another build of the recorder has written it, whose words mean something else.
+    /// Contents of a header; `None` if another build of the recorder has written it, whose words mean something else.
     pub(crate) fn read(mut rest: &[u8]) -> Result<Option<Head>, Damaged> {
         let (magic, behind) = rest.split_first_chunk().ok_or(Damaged)?;
         if u64::from_le_bytes(*magic) != region::MAGIC {

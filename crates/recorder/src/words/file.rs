@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use super::codec::{Damaged, Streams};
 
-/// How a file starts, before the version of the format, a 32-bit number.
+/// Begin of a file, before the version of the format, a 32-bit number.
 const MAGIC: [u8; 8] = *b"pgwords\n";
 const VERSION: u32 = 2;
 
@@ -30,7 +30,7 @@ const STREAMS: usize = 4;
 /// Frames on their way to the file at most.
 const QUEUE: usize = 8;
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) events: Vec<u8>,
@@ -77,7 +77,7 @@ impl FrameWriter {
                 let written = compressed(&frame, &mut compressor)
                     .and_then(|payload| file.write_all(&framed(WORDS, &payload)));
                 if let Err(error) = written {
-                    // What came before can be read. A device cannot be cut back; the first error counts.
+                    // The frames before can be read. A device cannot be cut back; the first error counts.
                     let _ = file.set_len(whole);
                     return Err(error);
                 }
@@ -156,12 +156,12 @@ pub(crate) struct Parts {
     pub(crate) messages: Vec<u8>,
 }
 
-/// Why a file of words is not read, or not further.
+/// Reason for which a file of words is not read, or not further.
 #[derive(Debug)]
 pub(crate) enum Unread {
     /// It ends there, within a frame.
     Short,
-    /// What is there contradicts itself.
+    /// The contents contradict themselves.
     Damaged,
     /// It is none, or another version's.
     Other(&'static str),

@@ -21,7 +21,7 @@ pub(crate) struct Limit {
     reporting: Reporting,
     at: u64,
     until: u64,
-    /// Of each block.
+    /// Count of each block.
     counts: Vec<u32>,
 }
 

@@ -18,7 +18,7 @@ const MOST_WAITING: usize = 1 << 25;
 /// Users of rings at a time at most: far more than there can be when all that comes before has been read.
 const MOST_USERS: usize = 4 * RINGS;
 
-/// What comes next in a file.
+/// Next step of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// All that was seen at a time is in the rings, or as much as has room.
@@ -27,11 +27,11 @@ pub(crate) enum Step {
     Gone { process: u32, status: i32 },
     /// The program has ended with a status or, if so, by a signal.
     End { signal: bool, number: i32 },
-    /// What the user should know.
+    /// Note for the user.
     Note(String),
 }
 
-/// Who uses a ring.
+/// User of a ring.
 struct User {
     /// The ring that it had.
     index: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// Of what comes from there.
+    /// Player of what comes from there.
     pub(crate) fn new(receiver: Receiver<Items>) -> Player {
         Player {
             receiver,

@@ -23,7 +23,7 @@ const UNDEFINED: u64 = 1 << 16;
 const AT_A_TIME: usize = 1 << 18;
 const AHEAD: usize = 4;
 
-/// What comes next.
+/// Next item.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     /// Not of words.
@@ -34,7 +34,7 @@ pub(crate) enum Item {
     },
 }
 
-/// What was read at a time, and up to where in the file; or why there is nothing more, if not for its end.
+/// Items read at a time, and up to where in the file; or why there is nothing more, if not for its end.
 pub(crate) type Items = Result<(Vec<Item>, u64), Unread>;
 
 /// A file of which the header has been read.
@@ -49,7 +49,7 @@ pub(crate) struct Reading<R> {
     processes: HashSet<u32>,
 }
 
-/// Who uses a ring, by its words.
+/// User of a ring, by its words.
 struct User {
     place: Place,
     definitions: bool,
@@ -194,7 +194,8 @@ impl<R: Read> Reading<R> {
     }
 }
 
-/// Whether a message may be put into a ring: of what a plugin writes it says nothing that would need endless room.
+/// Refuses a message that may not be put into a ring: of what a plugin writes it says nothing that would need endless
+/// room.
 fn check(
     message: &[u64],
     definitions: bool,
@@ -223,7 +224,7 @@ fn check(
     if good { Ok(()) } else { Err(Damaged) }
 }
 
-/// Whether the bytes of a block are as many as its instructions have.
+/// True if the bytes of a block are as many as its instructions have.
 fn has_all_bytes(instructions: usize, words: &[u64]) -> bool {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes());
     let lengths = bytes.take(instructions);

@@ -40,7 +40,7 @@ const BLOCKS: [(&[u8], &[u8]); 5] = [
     (&[2], b"\x0f\x05"),
 ];
 
-/// What a thread does.
+/// Action of a thread.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// Executes a block so often, at these addresses, but for the last words of the last time.
@@ -305,7 +305,7 @@ fn head(window: Window) -> Head {
     }
 }
 
-/// What a recording makes of it at once.
+/// Batches that a recording makes of it at once.
 fn at_once(rounds: &Rounds, window: Window) -> Vec<Batch> {
     let shared = memory();
     let head = head(window);
@@ -355,7 +355,7 @@ fn drained(rounds: &Rounds, window: Window) -> Vec<u8> {
     bytes
 }
 
-/// What is made of a file, and why that is not all.
+/// Batches made of a file, and why that is not all.
 fn made(file: impl Read + Send) -> Result<(Vec<Batch>, Option<String>), Unread> {
     let (reading, head) = Reading::new(file)?;
     let go_on = &mut |_, _: &dyn Fn() -> Progress| false;

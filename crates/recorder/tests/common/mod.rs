@@ -103,7 +103,7 @@ impl Program {
     }
 }
 
-/// What was recorded.
+/// A recording.
 pub struct Recorded {
     pub outcome: Outcome,
     pub events: Vec<Event>,
@@ -131,8 +131,8 @@ pub fn emulator() -> Option<PathBuf> {
     std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from)
 }
 
-/// Where the words of a recording go if the environment variable PAGELAB_TEST_WORDS names a directory: all
-/// tests can be run with traces that are made afterwards.
+/// File for the words of a recording if the environment variable PAGELAB_TEST_WORDS names a directory: all tests can
+/// be run with traces that are made afterwards.
 pub fn words() -> Option<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let directory = std::env::var_os("PAGELAB_TEST_WORDS")?;
@@ -160,7 +160,7 @@ pub fn run(request: &Request) -> Recorded {
     Recorded { outcome, events }
 }
 
-/// What this comes to, unless it takes longer than anything that does not hang.
+/// Result of this, unless it takes longer than anything that does not hang.
 pub fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(what()));
@@ -226,7 +226,7 @@ impl Recorded {
         })
     }
 
-    /// Those made by the program itself.
+    /// Accesses made by the program itself.
     pub fn program_accesses(&self) -> Vec<Access> {
         self.accesses()
             .filter(|access| !access.op.is_kernel())

@@ -1,4 +1,4 @@
-//! What the processor executes, and which lines that is.
+//! Instructions that the processor executes, and which lines that is.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

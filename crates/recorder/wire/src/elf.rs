@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::headers;
 
-/// What QEMU is to run.
+/// A program that QEMU is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The file: an x86-64 executable.
@@ -18,7 +18,7 @@ pub struct Program {
     pub arguments: Vec<OsString>,
 }
 
-/// Why a file cannot be recorded.
+/// Reason for which a file cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It cannot be executed at all.
@@ -64,7 +64,7 @@ pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
     ))
 }
 
-/// What is wrong with an interpreter.
+/// Refusal of a wrong interpreter.
 fn of_interpreter(path: &Path, what: &str) -> Refusal {
     let what = match what {
         "no such file" => "does not exist",
@@ -102,8 +102,9 @@ fn head(file: &File) -> Result<Vec<u8>, Refusal> {
     Ok(head)
 }
 
-/// Whether somebody has the file open for writing, so that it is not executed (ETXTBSY). To be told, one asks for a lease of
-/// it, which its owner is given; a file of somebody else's who writes to it is taken for one that is not written.
+/// True if somebody has the file open for writing, so that it is not executed (ETXTBSY). To be told, one asks for a
+/// lease of it, which its owner is given; a file of somebody else's who writes to it is taken for one that is not
+/// written.
 fn is_being_written(file: &File) -> bool {
     let descriptor = file.as_raw_fd();
     // SAFETY: these calls take numbers. The signal that whoever opens the file meanwhile causes is one that is ignored.
@@ -132,7 +133,7 @@ fn check_loadable(file: &File) -> Result<(), Refusal> {
     }
 }
 
-/// Whether executing the file gives another user, another group, or capabilities (execve(2)).
+/// True if executing the file gives another user, another group, or capabilities (execve(2)).
 pub fn gives_privileges(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
@@ -155,7 +156,7 @@ pub fn gives_privileges(path: &Path) -> bool {
     user != 0 && length > 0
 }
 
-/// Whether this is a file that the user may execute.
+/// True if this is a file that the user may execute.
 pub fn is_executable(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(text) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {

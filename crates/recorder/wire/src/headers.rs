@@ -1,5 +1,6 @@
-//! Whether the kernel loads an ELF file, as far as its headers say: load_elf_binary() in fs/binfmt_elf.c of Linux. QEMU is less
-//! particular about some of it, and says of the rest that it cannot when it has long taken the program's place.
+//! Decision of the kernel to load an ELF file, as far as its headers say: load_elf_binary() in fs/binfmt_elf.c of
+//! Linux. QEMU is less particular about some of it, and says of the rest that it cannot when it has long taken the
+//! program's place.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,7 +15,7 @@ const TABLE: usize = 32;
 const ENTRY_SIZE: usize = 54;
 const ENTRIES: usize = 56;
 
-/// Of an entry of the table of program headers.
+/// Size of an entry of the table of program headers.
 const ENTRY: usize = 56;
 const OFFSET: usize = 8;
 const BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! What the QEMU plugin and the recorder share.
+//! Common parts of the QEMU plugin and the recorder.
 //!
 //! - [`region`]: the memory both map, a ring for each recorded thread;
 //! - [`word`]: what is written into the rings;

@@ -1,4 +1,4 @@
-//! Whether the recorder lives.
+//! Sign that the recorder lives.
 //!
 //! It holds a robust mutex in the shared memory (pthread_mutexattr_setrobust(3)): the kernel marks it when its owner is
 //! gone, however that came about (get_robust_list(2)). So who asks needs no descriptor and no /proc, of which a
@@ -73,7 +73,7 @@ fn checked(error: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Whether the recorder's thread lives and reads the rings.
+/// True if the recorder's thread lives and reads the rings.
 ///
 /// # Safety
 /// The memory is mapped, and a [`Life`] has begun in it.
@@ -140,7 +140,8 @@ mod tests {
         assert!(!goes_on());
     }
 
-    /// Who is stopped lives; who was killed does not, though nobody has waited for it; and to find out takes no descriptor.
+    /// A stopped recorder lives; a killed one does not, though nobody has waited for it; and to find out takes no
+    /// descriptor.
     #[test]
     fn it_ends_with_a_process_that_is_killed() {
         let memory = memory();

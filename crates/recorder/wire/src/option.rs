@@ -1,4 +1,4 @@
-//! How QEMU is told of the plugin, by the recorder and by the plugin itself.
+//! Options by which QEMU is told of the plugin, by the recorder and by the plugin itself.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ pub fn plugin_option(plugin: &Path, arguments: &[(&str, &str)]) -> String {
 pub struct HandedOn {
     /// The shared memory.
     pub memory: Option<i32>,
-    /// What the program's path leads through.
+    /// Descriptor that the program's path leads through.
     pub program: Option<i32>,
 }
 

@@ -1,8 +1,9 @@
 //! The shared memory: one header, then [`RINGS`] rings, each with a header of its own.
 //!
-//! The recorder makes it as a memfd, so that nothing is left behind whatever is killed; the
-//! plugin maps it and closes the descriptor again unless it could not open it any more, because programs count and close theirs. Forked
-//! children inherit the mapping. Most of it is never touched and costs no memory.
+//! The recorder makes it as a memfd, so that nothing is left behind whatever is killed; the plugin
+//! maps it and closes the descriptor again unless it could not open it any more, because programs
+//! count and close theirs. Forked children inherit the mapping. Most of it is never touched and
+//! costs no memory.
 //!
 //! A ring has one writer (the recorded thread) and one reader (the recorder). The writer's
 //! cursor lives here and moves with every word, so what a thread wrote before it was killed
@@ -89,14 +90,15 @@ pub struct Header {
     pub next_process: Line<AtomicU32>,
     /// Non-zero while accesses are to be reported; otherwise they are only counted.
     pub reporting: Line<AtomicU32>,
-    /// How many accesses (or instructions) more are to be left out before reporting starts again.
+    /// Number of accesses (or instructions) that are still to be left out before reporting starts
+    /// again.
     pub left: Line<AtomicI64>,
 }
 
 /// Room for the mutex of [`Header::life`].
 pub const LIFE_WORDS: usize = 8;
 
-/// Why nobody reads the rings any more.
+/// Reason for which nobody reads the rings any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Abandoned {
@@ -112,7 +114,7 @@ pub enum Abandoned {
 /// recorder drops what is too much.
 pub const EARLY: i64 = 1024;
 
-/// What a ring is used for.
+/// Use of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
@@ -139,14 +141,14 @@ impl State {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Ring {
-    /// Where the writer writes next: an address in the writer's process.
+    /// Place where the writer writes next: an address in the writer's process.
     pub write: AtomicU64,
     /// The writer may write [`SLACK`] words while its cursor is not beyond this address.
     pub limit: AtomicU64,
-    /// Where the writer was when it learnt that nobody reads any more, and from when on it writes elsewhere; 0 before.
+    /// Place of the writer when it learnt that nobody reads any more, and from when on it writes elsewhere; 0 before.
     /// What comes up to here is all of this ring.
     pub last: AtomicU64,
-    /// Where it writes then: an address of its process, and a number of words; 0 before.
+    /// Place where it writes then: an address of its process, and a number of words; 0 before.
     pub elsewhere: [AtomicU64; 2],
     /// The epoch that the writer has last seen.
     pub epoch: AtomicU64,
@@ -154,7 +156,7 @@ pub struct Ring {
     pub base: AtomicU64,
     /// Number of words.
     pub words: AtomicU64,
-    /// Where the reader reads next: index of a word.
+    /// Place where the reader reads next: index of a word.
     pub read: Line<AtomicU64>,
     /// Non-zero while the writer waits for `read` to move: a futex.
     pub waiting: AtomicU32,
@@ -164,8 +166,8 @@ pub struct Ring {
     pub claimed: AtomicU64,
     /// Number of the process, as counted by [`Header::next_process`].
     pub process: AtomicU32,
-    /// Of a process that was forked: the number of the one that did; [`NO_PARENT`] otherwise. Who is killed just
-    /// then does not come to say it in its own ring.
+    /// Number of the process that forked this one; [`NO_PARENT`] otherwise. Who is killed just then does not come to
+    /// say it in its own ring.
     pub parent: AtomicU32,
     /// Process id, as the recorder sees it as long as no process namespace is between.
     pub pid: AtomicU32,
@@ -177,14 +179,14 @@ pub struct Ring {
     pub first: AtomicU32,
     /// Instructions and accesses left out since this was last said in the ring.
     pub left_out: [AtomicU64; 2],
-    /// What the thread may still leave out before it looks at [`Header::left`] again, and
+    /// Amount that the thread may still leave out before it looks at [`Header::left`] again, and
     /// what it was given when it looked last.
     pub allowance: [AtomicI64; 2],
     /// Arguments of the system call in progress, kept by the writer.
     pub arguments: [AtomicU64; 6],
 }
 
-/// Of a ring that is not for a forked process.
+/// Parent of a ring that is not for a forked process.
 pub const NO_PARENT: u32 = u32::MAX;
 
 /// Words that can be written without asking again after one look at [`Ring::limit`].
@@ -201,7 +203,7 @@ pub const fn ring_words(index: usize) -> usize {
     }
 }
 
-/// Where ring `index` starts, in bytes from the start of the memory.
+/// Begin of ring `index`, in bytes from the start of the memory.
 pub const fn ring_offset(index: usize) -> usize {
     let large = if index < LARGE_RINGS {
         index

@@ -3,7 +3,7 @@
 
 use Length::{Arg, Fixed, IfAny, Items, ItemsOfResult, Returned, UpTo};
 
-/// What is to be done about a call.
+/// Work for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Changes the address space. One thread at a time does such a call, so that their order
@@ -21,16 +21,16 @@ pub enum Call {
     Copy(&'static [Copied]),
     /// The same, through I/O vectors; `store` when the kernel writes them (as readv does).
     Vector {
-        /// Where the vectors are.
+        /// Place of the vectors.
         vectors: Vectors,
-        /// Whether the kernel writes the memory.
+        /// The kernel writes the memory.
         store: bool,
     },
     /// None of this.
     Other,
 }
 
-/// Where the I/O vectors of a call are.
+/// Place of a call's I/O vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vectors {
     /// Argument 1 is an array of struct iovec, argument 2 their number.
@@ -42,15 +42,15 @@ pub enum Vectors {
 /// One piece of memory that the kernel reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Which argument points to it (0 to 5); a null pointer means nothing is copied.
+    /// Number of the argument that points to it (0 to 5); a null pointer means nothing is copied.
     pub pointer: usize,
-    /// Whether the kernel writes it (as read(2) does).
+    /// The kernel writes it (as read(2) does).
     pub store: bool,
-    /// How long it is.
+    /// Length of it.
     pub length: Length,
 }
 
-/// How long a piece of memory is, in bytes.
+/// Length of a piece of memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// As many as the call returned.
@@ -110,21 +110,22 @@ const TIMESPEC: Length = Fixed(16);
 const ITIMERSPEC: Length = Fixed(32);
 const RLIMIT: Length = Fixed(16);
 const RUSAGE: Length = Fixed(144);
-/// Of siginfo_t, what a child's state is told in. The usage of resources, argument 4, is hardly ever asked for.
+/// Length of siginfo_t, what a child's state is told in. The usage of resources, argument 4, is hardly ever asked
+/// for.
 const WAITED: Length = Fixed(28);
 const SIGACTION: Length = Fixed(32);
 const SIGSET: Length = Fixed(8);
 const POLLFD: u64 = 8;
 const EPOLL_EVENT: u64 = 12;
 
-/// What is told of a mapping beside a call: this, its protection in the lowest three bits, and the next two.
+/// Mark of what is told of a mapping beside a call: this, its protection in the lowest three bits, and the next two.
 pub const MAPPED: u64 = 1 << 5;
 /// It is shared.
 pub const MAPPED_SHARED: u64 = 1 << 3;
 /// It is no file, or one that is memory.
 pub const MAPPED_MEMORY: u64 = 1 << 4;
 
-/// What is to be done about system call `number`.
+/// Work for system call `number`.
 pub fn call(number: u64) -> Call {
     match number {
         9 | 10 | 11 | 12 | 25 | 28 | 30 | 67 => Call::Memory, // mmap mprotect munmap brk mremap madvise shmat shmdt

@@ -8,9 +8,9 @@
 
 /// Bits of an address.
 pub const ADDRESS_BITS: u32 = 47;
-/// Where the size (log2) of an access starts.
+/// Shift of the size (log2) of an access.
 pub const SIZE_SHIFT: u32 = ADDRESS_BITS;
-/// Where the script index of an access starts.
+/// Shift of the script index of an access.
 pub const ENTRY_SHIFT: u32 = SIZE_SHIFT + 3;
 /// Number of script entries a block can have.
 pub const MAX_ENTRIES: usize = 1 << 10;
@@ -20,7 +20,7 @@ const KIND_SHIFT: u32 = 56;
 /// The bits of a payload.
 pub const PAYLOAD: u64 = (1 << KIND_SHIFT) - 1;
 
-/// What a message is, apart from an access.
+/// Kind of a message, apart from an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -65,8 +65,8 @@ pub enum Kind {
     /// A call that leaves nothing else in a recording has failed as one that the emulator does not have; payload:
     /// its number; then the error's.
     Refused = 16,
-    /// Page faults that were taken where nothing was reported, in order; payload: words that follow, a [`Run`] of one page
-    /// each, with what the fault has left behind it.
+    /// Page faults that were taken where nothing was reported, in order; payload: words that
+    /// follow, a [`Run`] of one page each, with what the fault has left behind it.
     Faults = 17,
 }
 
@@ -75,13 +75,13 @@ pub enum Kind {
 pub struct Run {
     /// The first one's number.
     pub first: u64,
-    /// How many they are.
+    /// Number of them.
     pub pages: u64,
-    /// What backs them.
+    /// Backing of them.
     pub behind: Behind,
 }
 
-/// What backs a page that is there.
+/// Backing of a page that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// The page of zeros: it was loaded from, and not stored to.
@@ -106,7 +106,7 @@ impl Run {
             | behind << (Self::FIRST_BITS + Self::PAGES_BITS)
     }
 
-    /// What a word says; `None` if it is none of these.
+    /// Meaning of a word; `None` if it is none of these.
     pub fn of(word: u64) -> Option<Run> {
         let bits = |from: u32, count: u32| word >> from & ((1 << count) - 1);
         let behind = match bits(Self::FIRST_BITS + Self::PAGES_BITS, 2) {
@@ -163,7 +163,7 @@ pub enum Word {
         addr: u64,
         /// Bytes.
         size: u16,
-        /// Which entry of the block's script.
+        /// Entry of the block's script.
         entry: usize,
     },
     /// Anything else.
@@ -189,7 +189,7 @@ impl Word {
         }
     }
 
-    /// How many words follow the first one of a message.
+    /// Number of words after the first one of a message.
     #[inline]
     pub fn tail(kind: Kind, payload: u64) -> usize {
         match kind {

@@ -22,7 +22,7 @@ impl Unknown {
     const ZERO: Unknown = Unknown(0);
 }
 
-/// What an address is made of, apart from a constant.
+/// Terms of an address, apart from a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Terms {
     base: Unknown,
@@ -70,7 +70,7 @@ impl Addresses {
         }
     }
 
-    /// Where an operand lies, if that follows from earlier accesses.
+    /// Address of an operand, if that follows from earlier accesses.
     pub(super) fn locate(&self, operand: &UsedMemory, next: u16) -> Option<AddressFrom> {
         let (terms, constant) = self.terms(operand)?;
         let nothing = Terms {

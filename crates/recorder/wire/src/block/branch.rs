@@ -9,7 +9,7 @@ use super::dependence::Source;
 pub struct Branch {
     /// Address of the instruction after it, where the program goes on when it is not taken.
     pub next: u64,
-    /// Where it goes when it is taken; `None` when that is in a register or in memory.
+    /// Target when it is taken; `None` when that is in a register or in memory.
     pub target: Option<u64>,
     /// The loads that decide it.
     pub decided_by: Source,

@@ -1,4 +1,4 @@
-//! Which load made the value in each register, and what is stored.
+//! Loads that made the value in each register, and what is stored.
 
 use iced_x86::{
     Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
@@ -12,8 +12,8 @@ use pagelab_dataflow::{
 pub struct Source {
     /// Loads of this block, script entries: the younger first.
     pub entries: [Option<u16>; 2],
-    /// Where those are less than two, the youngest of the loads that produced these registers at the
-    /// block's beginning: one bit each.
+    /// Registers of which the youngest loads at the block's beginning count where those are less than two: one bit
+    /// each.
     pub registers: u32,
 }
 
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// What a register held at the block's beginning.
+    /// Value of a register at the block's beginning.
     pub fn register(register: usize) -> Source {
         Source {
             registers: 1 << register,

@@ -4,7 +4,7 @@ use crate::word::ADDRESS_BITS;
 /// An access in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which instruction makes it, from 0.
+    /// Number of the instruction that makes it, from 0.
     pub instruction: u16,
     /// Store or load.
     pub store: bool,
@@ -12,11 +12,11 @@ pub struct Entry {
     pub prefetch: bool,
     /// Bytes; 0 when the instruction does not say.
     pub size: u16,
-    /// Where the address is to be had from.
+    /// Source of the address.
     pub place: AddressFrom,
     /// The loads that produced the address.
     pub producer: Source,
-    /// Of a store, the loads that produced what is stored.
+    /// Loads that produced the stored value of a store.
     pub stored: Source,
     /// The instruction makes no other access, or only a store to the place that it has loaded from;
     /// and it is not atomic.
@@ -24,7 +24,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether one callback of QEMU, of any kind, stands for exactly this access: larger ones are
+    /// True if one callback of QEMU, of any kind, stands for exactly this access: larger ones are
     /// reported in pieces by some versions.
     pub fn is_single(&self) -> bool {
         self.place == AddressFrom::ReportedAlways
@@ -33,7 +33,7 @@ impl Entry {
             && matches!(self.size, 1 | 2 | 4 | 8)
     }
 
-    /// Whether the plugin reports it.
+    /// True if the plugin reports it.
     pub fn is_reported(&self) -> bool {
         matches!(
             self.place,
@@ -42,7 +42,7 @@ impl Entry {
     }
 }
 
-/// What a prefetch asks for.
+/// Line that a prefetch asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
     /// Its entry in the script.
@@ -55,7 +55,7 @@ pub struct Prefetch {
     pub scale: u8,
     /// The segment whose base is added.
     pub segment: Option<Segment>,
-    /// What is added besides; the address itself, of one relative to the instruction.
+    /// Constant that is added besides; the address itself, of one relative to the instruction.
     pub displacement: u64,
     /// Only the lower 32 bits of the sum count, but for the segment's base.
     pub narrow: bool,
@@ -71,8 +71,8 @@ pub enum Segment {
 }
 
 impl Prefetch {
-    /// Where it is reported to be that asks for no program's memory: nothing can be mapped in this page, the last
-    /// that a word has room for.
+    /// Address at which a prefetch is reported that asks for no program's memory: nothing can be mapped in this page,
+    /// the last that a word has room for.
     pub const NOWHERE: u64 = (1 << ADDRESS_BITS) - 4096;
 
     /// The address, given the bases of segments and the values of registers; [`Prefetch::NOWHERE`] and so far into
@@ -94,7 +94,7 @@ impl Prefetch {
     }
 }
 
-/// Where the address of an access is to be had from.
+/// Source of the address of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressFrom {
     /// The plugin reports it, perhaps in pieces, several times, or not at all.

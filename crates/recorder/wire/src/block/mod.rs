@@ -1,4 +1,4 @@
-//! Which accesses a translated block makes, in which order, and from what their addresses come.
+//! Accesses of a translated block, in their order, and from what their addresses come.
 //!
 //! A callback for each access would more than triple the run time of an emulated program. Most
 //! addresses follow from others in the same block, though: consecutive pushes, the fields of a
@@ -47,22 +47,22 @@ pub struct Block {
     pub by_lines: Option<u16>,
     /// The accesses in program order.
     pub script: Vec<Entry>,
-    /// How many entries of the script there are up to the last one that is reported.
+    /// Number of entries of the script up to the last one that is reported.
     pub reported: usize,
-    /// Which registers hold loaded values at the end that they did not hold at the beginning.
+    /// Registers that hold loaded values at the end that they did not hold at the beginning.
     pub updates: Vec<(u8, Source)>,
     /// The branch at its end, if it has one that may be mispredicted.
     pub branch: Option<Branch>,
     /// The script entry whose report announces the block as well, if there is one.
     pub opening: Option<u16>,
-    /// What its prefetches ask for.
+    /// Lines that its prefetches ask for.
     pub prefetches: Vec<Prefetch>,
 }
 
-/// Which accesses are reported.
+/// Accesses that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporting {
-    /// Those that do not follow from others.
+    /// Accesses whose addresses do not follow from others.
     Needed,
     /// All of them.
     Verbatim,
@@ -83,7 +83,7 @@ impl Block {
             }
             decoder.set_ip(pc + start as u64);
             decoder.decode_out(&mut instruction);
-            // What iced and QEMU do not read alike is left to QEMU's reports alone.
+            // An instruction that iced and QEMU do not read alike is left to QEMU's reports alone.
             if instruction.is_invalid() || instruction.len() != usize::from(length) {
                 analysis.unknown(index);
             } else {
@@ -115,7 +115,7 @@ struct Analysis {
     info: InstructionInfoFactory,
     addresses: Addresses,
     producers: Producers,
-    /// Whether the last instruction goes on elsewhere than with the next one, or may.
+    /// The last instruction goes on elsewhere than with the next one, or may.
     jumps: bool,
 }
 
@@ -255,8 +255,8 @@ impl Analysis {
         }
     }
 
-    /// Whether an access whose address is known may go without a report. An instruction that
-    /// QEMU may give up in the middle and start anew (a locked one) reports its load.
+    /// True if an access whose address is known may go without a report. An instruction that QEMU
+    /// may give up in the middle and start anew (a locked one) reports its load.
     fn may_follow(&self, instruction: &Instruction, store: bool) -> bool {
         self.reporting == Reporting::Needed && (store || !trusted::restarts(instruction))
     }

@@ -1,4 +1,4 @@
-//! Where a block leads, instruction by instruction.
+//! Ways out of a block, instruction by instruction.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 
@@ -10,8 +10,8 @@ pub struct Path {
     /// The address of each, and the registers that it writes: one bit each, of
     /// [`REGISTERS`](super::REGISTERS).
     pub steps: Vec<(u64, u32)>,
-    /// Where it goes on after them, as long as that is in the same function: of a branch forwards where it
-    /// is not taken, and else where it is; of one backwards where it is taken.
+    /// Next instructions after them, as long as they are in the same function: of a branch forwards where it is not
+    /// taken, and else where it is; of one backwards where it is taken.
     pub then: [Option<u64>; 2],
 }
 

@@ -5,7 +5,7 @@ use iced_x86::{Instruction, MemorySize, OpAccess, Register, UsedMemory};
 use super::entry::{Prefetch, Segment};
 use super::operands::general;
 
-/// What it names, as if it accessed that.
+/// Operand that it names, as if it accessed that.
 pub(super) fn operand(instruction: &Instruction) -> UsedMemory {
     UsedMemory::new(
         instruction.memory_segment(),
@@ -18,7 +18,7 @@ pub(super) fn operand(instruction: &Instruction) -> UsedMemory {
     )
 }
 
-/// What it asks for, as entry `entry` of the script.
+/// Line that it asks for, as entry `entry` of the script.
 pub(super) fn asked(instruction: &Instruction, entry: u16) -> Prefetch {
     let (base, index) = (instruction.memory_base(), instruction.memory_index());
     let register = |register| general(register).map(|number| number as u8);
@@ -48,7 +48,7 @@ mod tests {
     use super::super::{AddressFrom, Block, Reporting, Source};
     use super::*;
 
-    /// What a block asks for that consists of one instruction, at 0x1000.
+    /// Line that a block asks for that consists of one instruction, at 0x1000.
     fn prefetch(bytes: &[u8]) -> Prefetch {
         let block = Block::analyse(0x1000, &[bytes.len() as u8], bytes, Reporting::Needed);
         assert_eq!(block.script.len(), 1);

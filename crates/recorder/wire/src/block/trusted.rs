@@ -4,7 +4,7 @@
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-/// Whether QEMU makes each access of the instruction exactly once.
+/// True if QEMU makes each access of the instruction exactly once.
 pub(super) fn once(instruction: &Instruction) -> bool {
     if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
         return false;
@@ -17,7 +17,7 @@ pub(super) fn once(instruction: &Instruction) -> bool {
     general(mnemonic) || vector(mnemonic) || avx(mnemonic)
 }
 
-/// Whether QEMU may leave the block at this instruction and start it anew, alone: it does so for
+/// True if QEMU may leave the block at this instruction and start it anew, alone: it does so for
 /// atomic accesses that the host cannot do at once (unaligned ones).
 pub(super) fn restarts(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix()
