@@ -1,4 +1,4 @@
-//! What is mapped in an address space, and how.
+//! Mappings of an address space.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use pagelab_addr::PAGE_SHIFT;
 use pagelab_events::{Backing, Control, Protection, Touch};
 use pagelab_recorder_wire::word::Behind;
 
-/// What is mapped, by its first page: the page behind it, and how. None overlap.
+/// Mappings by their first page: the page behind them, and how they are mapped. None overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryMap {
     mapped: BTreeMap<u64, (u64, Mapping)>,
@@ -31,7 +31,7 @@ impl Mapping {
         matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
     }
 
-    /// How a page was touched behind which there is this now; `None` where the program may not touch it.
+    /// The touch of a page behind which there is this now; `None` where the program may not touch it.
     pub(crate) fn touch(self, behind: Behind) -> Option<Touch> {
         let may = |bit| self.prot.0 & bit != 0;
         let writable = may(Protection::WRITE);
@@ -96,7 +96,7 @@ impl MemoryMap {
         }
     }
 
-    /// What is mapped of a range of pages.
+    /// Mappings within a range of pages.
     pub(crate) fn within(&self, pages: Range<u64>) -> impl Iterator<Item = (Range<u64>, Mapping)> {
         let Range { start, end } = pages;
         let first = self.mapped.range(..=start).next_back();

@@ -23,7 +23,7 @@ from pagelab.measuring.native import Run
 # The unchanged program once more in each round: how far it is from itself.
 AGAIN = "unchanged, again"
 CONFIDENCE = 0.99
-# Of fewer rounds there is no interval with that.
+# Fewer rounds have no interval with that.
 LEAST = 8
 # A ratio is known well enough when its interval reaches no further than this to either side, or
 # than a fifth of the way from 1.

@@ -39,15 +39,15 @@ const SHMAT: i64 = 30;
 const MLOCK: i64 = 149;
 const MLOCK2: i64 = 325;
 
-/// Where the heap ends, once the program has asked.
+/// The heap's end, once the program has asked.
 static HEAP_END: AtomicU64 = AtomicU64::new(0);
 
 /// Pages that were there when all were asked for last, and those that were given back since.
 static RESIDENT: AtomicU64 = AtomicU64::new(0);
 static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
-/// When this part of them was given back, all are asked for before more is: else what was touched meanwhile would seem to
-/// be touched later, and the most memory at a time less than it was. It is the error of that, and its inverse what a page
-/// given back costs in look-ups at most.
+/// When this part of them was given back, all are asked for before more is: else what was touched meanwhile would seem
+/// to be touched later, and the most memory at a time less than it was. It is the error of that, and its inverse what a
+/// page given back costs in look-ups at most.
 const PART: u64 = 256;
 
 /// Has the kernel tell of a thread's page faults.
@@ -148,7 +148,7 @@ pub fn after_call(ring: &Ring, number: i64, arguments: &[u64; 6], result: i64, r
     );
 }
 
-/// Whether a call of mmap maps code of a file.
+/// True if a call of mmap maps code of a file.
 fn is_code_of_a_file(arguments: &[u64; 6]) -> bool {
     let [_, _, prot, flags, ..] = *arguments;
     prot & libc::PROT_EXEC as u64 != 0 && flags & libc::MAP_ANONYMOUS as u64 == 0
@@ -159,7 +159,8 @@ fn is_code_of_a_file(arguments: &[u64; 6]) -> bool {
 fn keep_apart(start: u64, bytes: u64) {
     if wanted() {
         let start = guest::host_address(start) as *mut libc::c_void;
-        // SAFETY: it changes what a core file of QEMU has in it, and no memory. Mappings are one only if their flags are.
+        // Mappings are one only if their flags are.
+        // SAFETY: it changes what a core file of QEMU has in it, and no memory.
         unsafe { libc::madvise(start, bytes as usize, libc::MADV_DONTDUMP) };
     }
 }
