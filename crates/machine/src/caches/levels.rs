@@ -57,6 +57,7 @@ pub(crate) fn reference<S: Simd>(
             Scratch {
                 to_l2,
                 to_llc,
+                decided,
                 with_prefetches,
                 accesses_of,
                 held,
@@ -159,7 +160,7 @@ pub(crate) fn reference<S: Simd>(
     } = from_l2;
     // A line has to be where a directory says.
     if let Some(unknown) = unknown_to_l2.as_mut().filter(|_| directory.is_none()) {
-        len = decide_l2(unknown, down, &mut descents[..len], outgoing, answers);
+        len = decide_l2(unknown, down, (descents, len), decided, outgoing, answers);
     }
     if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
         answer(prefetcher, down, &descents[..len], accesses_of, outgoing);
@@ -218,42 +219,37 @@ pub(crate) fn reference<S: Simd>(
     }
 }
 
-/// Corrects the second level's answers to references of which it is not known what they find; returns how many
-/// descents are left.
+/// Corrects the second level's answers to references of which it is not known what they find; returns the number of
+/// descents then.
 #[cold]
 fn decide_l2(
     unknown: &mut Unknown,
     down: &[Descent],
-    descents: &mut [Descent],
+    (descents, len): (&mut [Descent], usize),
+    decided: &mut Vec<Descent>,
     outgoing: u32,
     answers: &mut [Served],
 ) -> usize {
-    let (mut at, mut kept) = (0, 0);
+    decided.clear();
+    let mut missed = descents[..len].iter().copied().peekable();
     for &(reference, place) in down {
         let line = reference & !MODIFY;
         if place & OUT != 0 {
             unknown.touch(line);
             continue;
         }
-        while at < descents.len() && descents[at].1 & OUT != 0 {
-            descents[kept] = descents[at];
-            (at, kept) = (at + 1, kept + 1);
-        }
-        if descents.get(at).is_none_or(|descent| descent.1 != place) {
-            unknown.note(line);
-            continue;
-        }
-        if unknown.misses(line) == Some(false) {
-            answers[slot(place, outgoing)] = Served::L2;
+        decided.extend(std::iter::from_fn(|| missed.next_if(|of| of.1 & OUT != 0)));
+        let was_there = missed.next_if(|of| of.1 == place).is_none();
+        // The level still has what the last window left in it, which others have driven out meanwhile.
+        if unknown.misses(line).unwrap_or(!was_there) {
+            decided.push((line, place));
         } else {
-            descents[kept] = descents[at];
-            kept += 1;
+            answers[slot(place, outgoing)] = Served::L2;
         }
-        at += 1;
     }
-    let left = descents.len() - at;
-    descents.copy_within(at.., kept);
-    kept + left
+    decided.extend(missed);
+    descents[..decided.len()].copy_from_slice(decided);
+    decided.len()
 }
 
 /// The same of the last level.
@@ -350,7 +346,8 @@ pub(crate) fn fetch(
     (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
     let mut gone = None;
     let unknown = caches.unknown.as_mut();
-    let served = if l2.hit() || unknown.and_then(|unknown| unknown.misses(line)) == Some(false) {
+    let misses = unknown.and_then(|unknown| unknown.misses(line));
+    let served = if !misses.unwrap_or(!l2.hit()) {
         Served::L2
     } else {
         (shared.llc).access_all::<Baseline>(std::iter::once(line), &mut llc);

@@ -6,6 +6,8 @@ use crate::machine::buffer::Buffer;
 pub(crate) struct Scratch {
     pub(super) to_l2: Buffer<Descent>,
     pub(super) to_llc: Buffer<Descent>,
+    /// `to_llc` of a sample, with what its second level would not have had.
+    pub(super) decided: Vec<Descent>,
     /// `to_l2` with prefetches, and the accesses that references are of.
     pub(super) with_prefetches: Vec<Descent>,
     pub(super) accesses_of: Vec<u32>,
