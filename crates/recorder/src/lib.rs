@@ -64,7 +64,7 @@ pub use window::Window;
 /// Bytes of a page on x86-64.
 const PAGE: u64 = 4096;
 
-/// What is to be recorded.
+/// A recording that is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The program: a path, or a name to be found in PATH.
@@ -75,9 +75,9 @@ pub struct Request {
     pub environment: Vec<(OsString, OsString)>,
     /// Variables of ours that it is not to have.
     pub without: Vec<OsString>,
-    /// Which part of its execution.
+    /// Part of its execution.
     pub window: Window,
-    /// Whether to record the programs that it starts (by execve) too. Forked children always are.
+    /// Programs that it starts (by execve) are recorded, too. Forked children always are.
     pub follow_exec: bool,
     /// QEMU; [`emulator`] finds it otherwise.
     pub qemu: Option<PathBuf>,
@@ -85,7 +85,7 @@ pub struct Request {
     pub bundled: Option<PathBuf>,
     /// The processor that QEMU emulates, as its `-cpu` option understands it; its default otherwise.
     pub cpu: Option<String>,
-    /// Where libpagelab_plugin.so is; beside the running program otherwise.
+    /// Folder of libpagelab_plugin.so; beside the running program otherwise.
     pub plugins: Option<PathBuf>,
     /// Keep the code as well: which blocks are executed, and which instruction makes each access.
     pub with_code: bool,
@@ -99,7 +99,7 @@ pub struct Request {
     pub keep_words: bool,
 }
 
-/// How far a recording has come.
+/// Progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Accesses recorded.
@@ -108,11 +108,11 @@ pub struct Progress {
     pub instructions: u64,
     /// Seconds since the program was started.
     pub seconds: f64,
-    /// What goes on.
+    /// Stage that is going on.
     pub stage: Stage,
 }
 
-/// What goes on in a recording.
+/// Stage of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// The program runs, and what it does is written to the trace.
@@ -129,7 +129,7 @@ pub enum Stage {
     },
 }
 
-/// How a recorded program ended.
+/// End of a recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit status.
@@ -151,10 +151,10 @@ impl Ended {
     }
 }
 
-/// What was recorded.
+/// Outcome of a recording.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How the program ended.
+    /// End of the program.
     pub ended: Ended,
     /// The signal to the recorder that ended the program, or that the program obeyed by ending.
     pub ended_by: Option<i32>,
@@ -178,9 +178,9 @@ pub struct Outcome {
     pub unrecorded: BTreeMap<String, u64>,
     /// System calls that the emulator refused though a kernel may have them.
     pub refused: Vec<Refused>,
-    /// Why the recording ends before the program does, if so.
+    /// Reason for which the recording ends before the program does, if so.
     pub incomplete: Option<String>,
-    /// What else the user should know.
+    /// Further notes for the user.
     pub notes: Vec<String>,
     /// The words that the trace is made of, if they were kept.
     pub words: Option<PathBuf>,
@@ -209,7 +209,7 @@ impl Outcome {
     }
 }
 
-/// Why nothing was recorded.
+/// Reason for which nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// There is no QEMU that loads the plugin.
@@ -218,7 +218,7 @@ pub enum RecordError {
         reasons(.passed_over)
     )]
     NoQemu {
-        /// What was wrong with those that are there.
+        /// Faults of those that are there.
         passed_over: Vec<String>,
     },
     /// QEMU cannot be run.
@@ -226,7 +226,7 @@ pub enum RecordError {
     Qemu {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
@@ -237,15 +237,15 @@ pub enum RecordError {
     Interface {
         /// The file.
         path: PathBuf,
-        /// What QEMU calls itself.
+        /// QEMU's name of itself.
         version: String,
-        /// What it said.
+        /// Words of QEMU.
         said: String,
     },
     /// The plugin is missing.
     #[error("the recorder's plugin libpagelab_plugin.so is not in {}: build it with `cargo build --release -p pagelab-recorder-plugin`", list(.directories))]
     NoPlugin {
-        /// Where it was looked for.
+        /// Folders that were searched.
         directories: Vec<PathBuf>,
     },
     /// The program cannot be recorded.
@@ -253,7 +253,7 @@ pub enum RecordError {
     Program {
         /// The program.
         program: String,
-        /// Why.
+        /// Reason.
         what: String,
     },
     /// The output cannot be created.
@@ -261,7 +261,7 @@ pub enum RecordError {
     Output {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
@@ -270,16 +270,16 @@ pub enum RecordError {
     Words {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         #[source]
         error: io::Error,
     },
     /// Something that should not fail did.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was tried.
+        /// Attempt that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
@@ -420,7 +420,7 @@ fn run_to_end<S: Sink + 'static>(
         answer
     })?;
     let written = drained.written.map(|_| ());
-    // What has ended the program leaves a trace of what it has done so far.
+    // A program that was ended leaves a trace of what it has done so far.
     let progress = &mut |now| match progress(now) {
         ControlFlow::Break(()) if !stopped => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -456,7 +456,7 @@ fn kept(mut outcome: Outcome, words: &Path, keep: bool) -> Outcome {
     outcome
 }
 
-/// What a trace says of itself.
+/// Statements of a trace about itself.
 fn about(request: &Request, qemu: &Emulator, program: &Program) -> Vec<(String, String)> {
     let cpu = request.cpu.as_deref().unwrap_or("QEMU's default");
     let about = [

@@ -18,29 +18,29 @@ use crate::room::{GROUP, Group, Room};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) block: Block,
-    /// Whether what it accesses is the same each time, but for where.
+    /// Its accesses are the same each time, but for their places.
     regular: bool,
     /// Its accesses, if it is regular, and what is known of them beforehand.
     len: usize,
     groups: Box<[Group]>,
-    /// Those whose addresses the plugin reports, in order; whether some may come in pieces.
+    /// Accesses whose addresses the plugin reports, in order; whether some may come in pieces.
     reported: Box<[Reported]>,
     in_pieces: bool,
-    /// Of several blocks the branches between them, and where among the accesses each begins, with its place in the
-    /// recording; of one the latter.
+    /// Branches between several blocks, and where among the accesses each begins, with its place in the recording; of
+    /// one the latter.
     crossings: Box<[Crossing]>,
-    /// Of several the number of the last, and what is said of them in the flow, from 0 on.
+    /// For several the number of the last, and what is said of them in the flow, from 0 on.
     pub(crate) last: Option<usize>,
     alike: Box<[Alike]>,
     starts: Box<[(u32, u32)]>,
-    /// Where the others are: so far from an earlier one, or always in the same place.
+    /// Places of the others: so far from an earlier one, or always the same.
     placed: Box<[Placed]>,
     fixed: Box<[(u16, u64)]>,
     /// The sets of registers whose loads anything here depends on, one bit each.
     masks: Box<[u32]>,
     /// Addresses that depend on loads of earlier blocks: of which access, and what makes them.
     late: Box<[(u16, Loaded)]>,
-    /// Of each access its size and the value that it moves.
+    /// Size of each access and the value that it moves.
     moves: Box<[(u16, Value)]>,
     /// Registers that hold what this block has loaded at its end, and depends on nothing else, and one more than the
     /// number of the access that loads it.
@@ -56,9 +56,9 @@ pub(crate) struct Plan {
     /// The instruction of the first access, and the one after that of the last.
     first: u32,
     next: u32,
-    /// What lies between its branch and the place where the branch's ways meet, if they do.
+    /// Code between its branch and the place where the branch's ways meet, if they do.
     pub(crate) between: Option<Between>,
-    /// Whether it has been executed, by any thread.
+    /// It has been executed, by any thread.
     pub(crate) executed: bool,
     /// Its place in the recording, once it has one.
     pub(crate) code: Option<Code>,
@@ -73,7 +73,7 @@ pub(crate) struct Plan {
 struct Reported {
     index: u16,
     word: u64,
-    /// Which bits of the word are known.
+    /// Bits of the word that are known.
     known: u64,
 }
 
@@ -94,14 +94,14 @@ struct Placed {
 /// The loads that a value depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Loaded {
-    /// Of this block: one more than their number, the younger first, 0 for none.
+    /// Loads of this block: one more than their number, the younger first, 0 for none.
     own: [u16; 2],
     /// The set of registers that it depends on where these are less than two: one more than its number among the
     /// block's, 0 for none.
     set: u16,
 }
 
-/// Where the value of an access comes from.
+/// Source of an access's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     /// It loads: from memory, where a store may have put it just before.
@@ -203,7 +203,7 @@ impl Plan {
         self.code = Some(code);
     }
 
-    /// Whether it may be one of several that are taken as one.
+    /// True if it may be one of several that are taken as one.
     pub(crate) fn may_be_chained(&self) -> bool {
         self.regular
     }
@@ -228,7 +228,7 @@ impl Plan {
         for (at, &number) in blocks.iter().enumerate() {
             let part = &plans[number];
             if at > 0 {
-                // What would be its address goes behind the accesses.
+                // The word in place of its address goes behind the accesses.
                 reported.push(Reported {
                     index: plan.len as u16,
                     word: Kind::Block.word(number as u64),
@@ -537,7 +537,7 @@ fn op(entry: &Entry) -> Op {
     }
 }
 
-/// Whether an access is of the same instruction as the one before it in the block.
+/// True if an access is of the same instruction as the one before it in the block.
 fn continues(script: &[Entry], index: usize) -> bool {
     let before = index.checked_sub(1).map(|before| &script[before]);
     before.is_some_and(|before| before.instruction >= script[index].instruction)
@@ -553,7 +553,7 @@ fn gap(script: &[Entry], index: usize) -> u32 {
     })
 }
 
-/// What the access depends on by its address, of the same block.
+/// Dependence of the access by its address, of the same block.
 fn own_dependence(entry: &Entry, index: usize) -> u32 {
     let [near, far] = (entry.producer.entries)
         .map(|load| load.map_or(0, |load| (index - usize::from(load)) as u32));

@@ -56,7 +56,7 @@ pub(crate) struct Recording<'a, S> {
     mapped: Mapped,
     began: SystemTime,
     rings: Vec<Active<'a>>,
-    /// Which rings are among these, by index.
+    /// Rings that are among these, by index.
     known: Vec<bool>,
     /// By the number that the plugin gave it.
     processes: HashMap<u32, Process>,
@@ -67,7 +67,7 @@ pub(crate) struct Recording<'a, S> {
     refusals: Refusals,
     threads: u64,
     instructions: u64,
-    /// How many chains of blocks there were.
+    /// Number of chains of blocks.
     chains: Arc<AtomicU32>,
 }
 
@@ -256,8 +256,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
         let reader = &self.rings[index].reader;
         reader.release();
-        // Of an access in pieces the first may be there and not the rest: nothing is taken then, and who
-        // goes round while there is progress must not wait for it.
+        // An access in pieces may be there with its first piece and not the rest: nothing is taken then, and who goes
+        // round while there is progress must not wait for it.
         Ok(met || reader.mark() != before)
     }
 
@@ -407,7 +407,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.output.control(control);
     }
 
-    /// Pages are there or were faulted, as so many words say, that may have been touched first where nothing was reported.
+    /// Pages are there or were faulted, as so many words say, that may have been touched first
+    /// where nothing was reported.
     fn found(&mut self, index: usize, kind: Kind, words: usize) {
         self.say_left_out(index);
         let active = &self.rings[index];
@@ -565,9 +566,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.notes.push(text);
     }
 
-    /// What the user should know, and the output.
+    /// Notes for the user, and the output.
     pub(crate) fn finish(mut self) -> (Vec<String>, Output<S>) {
-        // Those that run on unrecorded have said something as well.
+        // Processes that run on unrecorded have said something as well.
         for process in self.processes.values().filter(|process| !process.ended()) {
             let note = (self.code.generated).name(process.number(), process.pid(), self.began);
             self.notes.extend(note);
@@ -626,7 +627,7 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
     }
 }
 
-/// Whether a call of the clone family made a thread: as the plugin decides.
+/// True if a call of the clone family made a thread: as the plugin decides.
 fn is_thread(number: u64, flags: u64) -> bool {
     number == 56 && flags & libc::CLONE_VM as u64 != 0 && flags & libc::CLONE_VFORK as u64 == 0
 }

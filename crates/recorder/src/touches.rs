@@ -10,7 +10,7 @@ use pagelab_recorder_wire::word::Run;
 use crate::left_out::LeftOut;
 use crate::memory_map::{MemoryMap, pages};
 
-/// What is known of the memory of all processes. It is followed only where something may be left out.
+/// State of the memory of all processes. It is followed only where something may be left out.
 #[derive(Debug, Default)]
 pub(crate) struct Touches {
     /// By accesses that were left out.
@@ -24,7 +24,7 @@ pub(crate) struct Touches {
     mappings: HashMap<u32, MemoryMap>,
     /// The address spaces of which it has been said that first touches are told.
     told: HashSet<u32>,
-    /// Those that have memory in common with a parent or a child.
+    /// Processes that have memory in common with a parent or a child.
     forked: HashSet<u32>,
 }
 
@@ -189,7 +189,7 @@ fn say(
     say_touched(&mut batch.controls, at, page, touch);
 }
 
-/// Whether a touch of a page takes a fault that is yet to be told.
+/// True if a touch of a page takes a fault that is yet to be told.
 fn is_new(
     accessed: &mut Touched,
     present: &mut Touched,
@@ -208,7 +208,7 @@ mod tests {
 
     const CODE: u32 = 0;
 
-    /// What is told when a block is executed that lies in pages 1 and 2.
+    /// Events when a block is executed that lies in pages 1 and 2.
     fn told(touches: &mut Touches, process: u32) -> Vec<Control> {
         let mut batch = Batch {
             process,

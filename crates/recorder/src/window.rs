@@ -1,4 +1,4 @@
-//! Which part of an execution is recorded.
+//! Part of an execution that is recorded.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::left_out::LeftOut;
 use crate::output::Mark;
 use crate::touches::Touches;
 
-/// Which part of an execution to record, counted over all its threads and processes.
+/// Part of an execution to record, counted over all its threads and processes.
 ///
 /// System calls and other control events are always recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,16 +18,16 @@ pub struct Window {
     pub in_instructions: bool,
     /// Leave out so many first.
     pub skip: u64,
-    /// Of what follows only look at the first so many; 0 for all.
+    /// Limit of what follows that is looked at; 0 for all.
     pub limit: u64,
-    /// Of every so many ...
+    /// Length of every period ...
     pub period: u64,
     /// ... record the first so many; with a period of 0, all.
     pub sample: u64,
 }
 
 impl Window {
-    /// Whether position `at` is recorded, and the first position after it that is the other way.
+    /// True if position `at` is recorded, and the first position after it that is the other way.
     fn phase(&self, at: u64) -> (bool, u64) {
         let Some(into) = at.checked_sub(self.skip) else {
             return (false, self.skip);
@@ -60,11 +60,11 @@ pub(crate) struct Windows {
     window: Window,
     /// Accesses or instructions so far.
     at: u64,
-    /// Whether this place is recorded, and up to where that holds.
+    /// This place is recorded, and up to where that holds.
     open: bool,
     until: u64,
-    /// Whether QEMU may be asked to translate anew. Otherwise everything is reported, and what is
-    /// outside windows is left out here.
+    /// QEMU may be asked to translate anew. Otherwise everything is reported, and what is outside
+    /// windows is left out here.
     translate_anew: bool,
 }
 
@@ -80,7 +80,7 @@ impl Windows {
         }
     }
 
-    /// Whether something may be left out.
+    /// True if something may be left out.
     pub(crate) fn cut(&self) -> bool {
         !self.open || self.until != u64::MAX
     }
@@ -98,7 +98,7 @@ impl Windows {
         self.go_on(self.count(more), header);
     }
 
-    /// What the window counts of it.
+    /// Units of the window in it.
     fn count(&self, of: LeftOut) -> u64 {
         if self.window.in_instructions {
             of.instructions
@@ -123,7 +123,7 @@ impl Windows {
         if all {
             return None;
         }
-        // What is kept of a block may not be all of it.
+        // The kept part of a block may not be all of it.
         batch.regular.clear();
         batch.alike.clear();
         let whole = LeftOut {

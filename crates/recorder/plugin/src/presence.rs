@@ -186,7 +186,8 @@ pub fn tell_faults(ring: &Ring) {
         .filter(|page| (base..base + END / PAGE).contains(page))
         .collect();
     let there = behind(&faults);
-    // Of several at one page the last has left what is there. Those before it were loads: it would not have been taken.
+    // The last of several faults at one page has left what is there. Those before it were loads: it would not have
+    // been taken.
     let last: HashMap<u64, usize> = faults
         .iter()
         .enumerate()
@@ -209,7 +210,7 @@ pub fn tell_faults(ring: &Ring) {
     put_runs(ring, Kind::Faults, &words);
 }
 
-/// What is behind pages of QEMU's, of which it may be nothing.
+/// Backing of pages of QEMU's, of which there may be none.
 fn behind(pages: &[u64]) -> HashMap<u64, Behind> {
     /// Fewer pages between two are looked at, too, rather than to ask twice.
     const NEAR: u64 = 32;
@@ -218,7 +219,7 @@ fn behind(pages: &[u64]) -> HashMap<u64, Behind> {
     let mut there = HashMap::new();
     for near in sorted.chunk_by(|page, next| next - page < NEAR) {
         let range = near[0] * PAGE..(near[near.len() - 1] + 1) * PAGE;
-        // Who asks for all says why it fails.
+        // A question about all says why it fails.
         let _ = scan(range, &mut |pages, behind| {
             there.extend(pages.map(|page| (page, behind)))
         });
