@@ -41,7 +41,7 @@ class Core:
     prefetch: str | None = None
 
 
-# Of Intel's second level: the spatial prefetcher completes pairs of lines; the streamer follows 32
+# Intel's second level: the spatial prefetcher completes pairs of lines; the streamer follows 32
 # streams, one a page of 4 KiB, up to 20 lines ahead; what they fetch stays in the last level while
 # the second is heavily loaded with misses. The manual has them since Sandy Bridge ("Data Prefetch
 # to the L2 and Last Level Cache"), but not how many misses that is: half of the requests is ours.

@@ -282,7 +282,7 @@ def _with_others(level: Level, shared: SharedLevel) -> None:
         if not concluded:
             level.size_source = f"no conclusion: {level.size_source}"
         level.at_random, level.ways = False, None
-    # Where nobody else uses it, the interval begins at nothing. What is not concluded explains the
+    # The interval begins at nothing where nobody else uses it. What is not concluded explains the
     # curves together with the room only: more of both does so as well.
     if shared.others_low > 0.0 or not concluded:
         level.others = shared.others

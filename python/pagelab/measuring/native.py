@@ -24,8 +24,8 @@ from pagelab.progress import SECONDS_BETWEEN_LINES
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
-# Where huge pages are only for who asks: glibc's allocator asks for its memory (tunables of glibc
-# 2.35 and later). Both settings run with it, so that they allocate alike.
+# glibc's allocator asks for huge pages where they are only for who asks (tunables of glibc 2.35
+# and later). Both settings run with it, so that they allocate alike.
 TUNABLES = "glibc.malloc.hugetlb=1"
 
 # Page sizes as `--pages` has them.
