@@ -2,7 +2,7 @@
 /*
  * mmap() and munmap() of anonymous memory, plain and populated, for some sizes:
  * the FBMM paper's Table 3. Also page faults one by one, for which it says that
- * they behave as MAP_POPULATE. And fork(), for which it has no figures.
+ * they behave as MAP_POPULATE. And fork(), and what is written after it, for which it has no figures.
  *
  * Calls are made in rounds, so that their median has no interrupts in it. Prints a
  * JSON object for each, after all; linux/guest/count.c counts between the marks.
@@ -112,6 +112,66 @@ static void measure_fork(size_t pages)
 	munmap((void *)memory, pages * page_size);
 }
 
+static void write_pages(volatile char *memory, size_t pages, const char *what)
+{
+	const size_t part = round_of(pages);
+	size_t first, i;
+
+	for (first = 0; first + part <= pages; first += part) {
+		begin();
+		for (i = first; i < first + part; i++)
+			memory[i * page_size] = 2;
+		end(what, 1, part);
+	}
+}
+
+/*
+ * What a parent writes while its child has the same memory, and waits; what it writes when its
+ * child is gone, which copies nothing; and all of it with fork() and the child's end.
+ */
+static void measure_writes(size_t pages)
+{
+	volatile char *memory = mmap(NULL, pages * page_size, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t round, i;
+	int ends[2];
+	pid_t pid;
+	char c;
+
+	if (memory == MAP_FAILED)
+		fail("mmap");
+	for (i = 0; i < pages; i++)
+		memory[i * page_size] = 1;
+	if (pipe(ends))
+		fail("pipe");
+	pid = fork();
+	if (!pid)
+		_exit(close(ends[1]) || read(ends[0], &c, 1));
+	write_pages(memory, pages, "write after fork");
+	close(ends[0]);
+	close(ends[1]);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		fail("fork");
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		fail("fork");
+	write_pages(memory, pages, "write after the child");
+	for (round = 0; round < FORKS; round++) {
+		begin();
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		for (i = 0; i < pages; i++)
+			memory[i * page_size] = round;
+		if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+			fail("fork");
+		end("fork, write, exit", pages, 1);
+	}
+	munmap((void *)memory, pages * page_size);
+}
+
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = { 1, 2, 8, 32, 128 };
@@ -139,5 +199,6 @@ int main(int argc, char **argv)
 	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
 		measure_fork(sizes[i]);
 	measure_fork(16384);
+	measure_writes(2048);
 	return 0;
 }

@@ -45,7 +45,7 @@ static int mfs_make_own(struct mfs_inode *mi, pgoff_t index, const struct folio 
 		err = folio_test_large(folio) ?
 			mfs_shatter(mi, folio,
 				    ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0) :
-			mfs_unshare(mi, index, folio);
+			mfs_unshare(mi, index, folio, NULL);
 	downgrade_write(&mapping->invalidate_lock);
 	return err;
 }
@@ -130,10 +130,11 @@ static vm_fault_t mfs_charge_owner(struct vm_fault *vmf,
 }
 
 /*
- * Whether the page of zeros does: for a process's own memory that was never written,
- * where the memory manager gives base pages one at a time.
+ * Whether the page of zeros does: for a process's own memory that was never written, where
+ * the memory manager gives folios one at a time. *@all is whether it does in all of the
+ * page table, where a large folio would be.
  */
-static bool mfs_wants_zero(struct vm_fault *vmf, struct mfs_inode *mi)
+static bool mfs_wants_zero(struct vm_fault *vmf, struct mfs_inode *mi, bool *all)
 {
 	pgoff_t first, end;
 
@@ -142,7 +143,8 @@ static bool mfs_wants_zero(struct vm_fault *vmf, struct mfs_inode *mi)
 	    mm_forbids_zeropage(vmf->vma->vm_mm) || xa_load(&mi->folios, vmf->pgoff))
 		return false;
 	mfs_window(vmf, &first, &end);
-	return vmf->pgoff < end && !mfs_order(mi, vmf->pgoff, first, end);
+	*all = vmf->pgoff < end && mfs_order(mi, vmf->pgoff, first, end);
+	return vmf->pgoff < end;
 }
 
 static vm_fault_t mfs_do_fault(struct vm_fault *vmf)
@@ -150,6 +152,7 @@ static vm_fault_t mfs_do_fault(struct vm_fault *vmf)
 	struct inode *inode = file_inode(vmf->vma->vm_file);
 	struct folio *folio;
 	vm_fault_t ret = 0;
+	bool all = false;
 	int err;
 
 	do {
@@ -159,8 +162,8 @@ static vm_fault_t mfs_do_fault(struct vm_fault *vmf)
 		    check_stable_address_space(vmf->vma->vm_mm)) {
 			/* Zeros would be read where a reaper has taken what was written. */
 			ret = VM_FAULT_SIGBUS;
-		} else if (mfs_wants_zero(vmf, mfs_inode(inode))) {
-			ret = fbmm_map_zero(vmf);
+		} else if (mfs_wants_zero(vmf, mfs_inode(inode), &all)) {
+			ret = fbmm_map_zero(vmf, all);
 		} else {
 			folio = mfs_find(vmf, mfs_inode(inode));
 			err = PTR_ERR_OR_ZERO(folio);
@@ -201,21 +204,79 @@ static vm_fault_t mfs_do_mkwrite(struct vm_fault *vmf)
 	return err ? mfs_error(err) : ret;
 }
 
+/* Pages that may be written along with the one before them, if they are the file's own */
+#define MFS_AHEAD	16
+
+/* The next pages of a write fault's, as far as other files had them and have them no more */
+static void mfs_claim_ahead(struct vm_fault *vmf, struct mfs_inode *mi)
+{
+	const unsigned long end = min(pmd_addr_end(vmf->address, vmf->vma->vm_end),
+				      vmf->address + (MFS_AHEAD + 1) * PAGE_SIZE);
+	const unsigned int most = (end - vmf->address) / PAGE_SIZE - 1;
+	struct folio *folios[MFS_AHEAD], *folio;
+	unsigned int nr;
+
+	for (nr = 0; nr < most; nr++) {
+		folio = xa_load(&mi->folios, vmf->pgoff + 1 + nr);
+		if (!folio || mfs_entry_pages(folio) > 1 || xa_is_value(folio) ||
+		    !mfs_claim(mi, vmf->pgoff + 1 + nr, folio, 0))
+			break;
+		folios[nr] = folio;
+	}
+	if (nr)
+		fbmm_allow_writes(vmf, folios, nr);
+}
+
+/*
+ * The same of private memory's base page, which nothing else maps: it, or a copy, is mapped
+ * for writing at once.
+ */
+static vm_fault_t mfs_do_write(struct vm_fault *vmf)
+{
+	struct inode *inode = file_inode(vmf->vma->vm_file);
+	struct folio *folio = page_folio(vmf->page);
+	struct mfs_inode *mi = mfs_inode(inode);
+	bool ahead = false;
+	int err = 0;
+
+	filemap_invalidate_lock(inode->i_mapping);
+	if (xa_load(&mi->folios, vmf->pgoff) == folio) {
+		if (!mfs_claim(mi, vmf->pgoff, folio, 1))
+			err = mfs_unshare(mi, vmf->pgoff, folio, vmf);
+		else if (!fbmm_map_written(vmf, folio, &ahead))
+			mfs_unmap(mi, vmf->pgoff, 1);
+		if (ahead)
+			mfs_claim_ahead(vmf, mi);
+	}
+	filemap_invalidate_unlock(inode->i_mapping);
+	mfs_swap_wait(mfs_super(inode->i_sb), &err);	/* then it faults again */
+	return err ? mfs_error(err) : VM_FAULT_NOPAGE;
+}
+
 static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
 {
+	const struct address_space *mapping = vmf->vma->vm_file->f_mapping;
+
+	if (test_bit(AS_FBMM, &mapping->flags) && pte_present(vmf->orig_pte) &&
+	    !folio_test_large(page_folio(vmf->page)))
+		return mfs_charge_owner(vmf, mfs_do_write);
 	return mfs_charge_owner(vmf, mfs_do_mkwrite);
 }
 
 /*
  * The page of zeros makes way for one that can be written; at once, or who pins it for
- * reading would have it mapped again and again. Should there be room for a large
- * folio by now, the next fault maps it.
+ * reading would have it mapped again and again. Where there is room for a large
+ * folio, all pages of zeros there do, and the next fault maps it.
  */
 static vm_fault_t mfs_pfn_mkwrite(struct vm_fault *vmf)
 {
+	struct mfs_inode *mi = mfs_inode(file_inode(vmf->vma->vm_file));
+	pgoff_t first, end;
 	vm_fault_t ret;
 
-	mfs_unmap(mfs_inode(file_inode(vmf->vma->vm_file)), vmf->pgoff, 1);
+	mfs_window(vmf, &first, &end);
+	if (!mfs_order(mi, vmf->pgoff, first, end) || !fbmm_drop_zeros(vmf))
+		mfs_unmap(mi, vmf->pgoff, 1);
 	ret = mfs_fault(vmf);
 	if (!(ret & VM_FAULT_LOCKED))
 		return ret;

@@ -14,14 +14,14 @@ static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
 	unsigned long i;
 	int err;
 
-	__folio_set_swapbacked(folio);
+	folio_set_swapbacked(folio);
 	err = super->swap ? mfs_swap_charge(folio) : fbmm_charge(folio, GFP_KERNEL);
 	if (err)
 		return err;
 	mfs_set_owner(folio);
 	for (i = 0; clear && i < folio_nr_pages(folio); i++)
 		clear_highpage(folio_page(folio, i));
-	__folio_mark_uptodate(folio);
+	folio_mark_uptodate(folio);
 	return 0;
 }
 
@@ -263,13 +263,16 @@ void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr)
  * @mi: the file, its invalidate_lock held exclusive
  * @index: the page that is to be written
  * @folio: what the file has there
+ * @vmf: where the process has it mapped that writes, if it is a write fault's page
  *
  * Return: 0 or an error.
  */
-int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
+		struct vm_fault *vmf)
 {
 	XA_STATE(xas, &mi->folios, index);
 	struct folio *copy;
+	bool ahead;
 
 	if (folio_test_hwpoison(folio))
 		return -EHWPOISON;
@@ -277,13 +280,17 @@ int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 	if (IS_ERR(copy))
 		return PTR_ERR(copy);
 	copy_highpage(folio_page(copy, 0), folio_page(folio, 0));
-	mfs_unmap(mi, index, 1);
+	if (!vmf)
+		mfs_unmap(mi, index, 1);
 	folio_lock(copy);
 	xas_lock(&xas);
 	xas_store(&xas, copy);	/* in place of another: needs no memory */
 	xas_unlock(&xas);
 	mfs_adopt(mi, index, copy);
 	folio_unlock(copy);
+	/* Only this process maps the file. */
+	if (vmf && !fbmm_map_written(vmf, copy, &ahead))
+		mfs_unmap(mi, index, 1);
 	mfs_drop(mfs_super(mi->inode.i_sb), folio);
 	return 0;
 }

@@ -84,7 +84,8 @@ unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first, pgoff
 struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index, bool back);
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end);
-int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
+int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
+		struct vm_fault *vmf);
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
 void mfs_reap(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
 

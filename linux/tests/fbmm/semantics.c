@@ -118,6 +118,40 @@ static void test_untouched(void)
 	munmap(a, SIZE);
 }
 
+static long resident_kb(void)
+{
+	return proc_kb("/proc/self/status", NULL, "VmRSS");
+}
+
+static int child_has_zeros(void *memory)
+{
+	return zero(memory, 8 << 20) ? 0 : 1;
+}
+
+/* Of 2 MB pages, too: what is only read is one page of zeros, until it is written. */
+static void test_reading(void)
+{
+	const size_t size = 8 << 20, step = 64 * page_size;
+	const long before = resident_kb();
+	char *a = map_private(size, 0);
+	const bool filled_at_once = resident_kb() - before >= (long)(size >> 11);
+	bool same = zero(a, size);
+	long taken = resident_kb() - before;
+	size_t at;
+
+	test_result(same && (filled_at_once || taken < (long)(size >> 12)), "reading takes %ld KB%s", taken,
+		    filled_at_once ? ": it was filled when it was mapped" : "");
+	test_result(!in_child(child_has_zeros, a), "a child reads it, too");
+	for (at = step / 2; at < size; at += step)
+		fill(a + at, page_size, 23);
+	for (at = step / 2; at < size; at += step)
+		same = same && filled(a + at, page_size, 23) &&
+		       zero(a + at - step / 2, step / 2) &&
+		       zero(a + at + page_size, step / 2 - page_size);
+	test_result(same, "what is written then is there, and zeros beside it");
+	munmap(a, size);
+}
+
 static int child_writes(void *memory)
 {
 	const size_t half = SIZE / 2;
@@ -510,6 +544,7 @@ int main(void)
 	test_merge();
 	test_brk();
 	test_untouched();
+	test_reading();
 	test_fork();
 	test_fork_chain();
 	test_dontneed();

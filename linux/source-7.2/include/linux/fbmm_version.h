@@ -60,4 +60,12 @@ static inline void fbmm_split_page(struct page *page, unsigned int order)
 #endif
 }
 
+/* A page table's entries, with the lock of the level above held */
+#define fbmm_pte_nolock(_mm, _pmd, _addr, _ptl)				\
+({									\
+	pmd_t __table;							\
+									\
+	pte_offset_map_rw_nolock(_mm, _pmd, _addr, &__table, _ptl);	\
+})
+
 #endif /* _LINUX_FBMM_VERSION_H */

@@ -89,7 +89,10 @@ void fbmm_del_reclaimer(struct fbmm_reclaimer *reclaimer);
 unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 			    struct page *page, unsigned int nr,
 			    unsigned long addr);
-vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
+vm_fault_t fbmm_map_zero(struct vm_fault *vmf, bool all);
+bool fbmm_drop_zeros(struct vm_fault *vmf);
+bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, bool *ahead);
+void fbmm_allow_writes(struct vm_fault *vmf, struct folio **folios, unsigned int nr);
 int fbmm_charge(struct folio *folio, gfp_t gfp);
 struct mem_cgroup *fbmm_full_memcg(void);
 unsigned long fbmm_charge_room(void);

@@ -46,4 +46,8 @@ static inline void fbmm_split_page(struct page *page, unsigned int order)
 	split_page(page, order);
 }
 
+/* A page table's entries, with the lock of the level above held */
+#define fbmm_pte_nolock(_mm, _pmd, _addr, _ptl)				\
+	pte_offset_map_nolock(_mm, _pmd, _addr, _ptl)
+
 #endif /* _LINUX_FBMM_VERSION_H */

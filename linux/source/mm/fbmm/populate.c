@@ -3,7 +3,10 @@
 #include <linux/fbmm.h>
 #include <linux/falloc.h>
 #include <linux/huge_mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/page_table_check.h>
 #include <linux/pgalloc.h>
+#include <linux/rmap.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/userfaultfd_k.h>
@@ -85,32 +88,213 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 }
 EXPORT_SYMBOL_GPL(fbmm_map_folio);
 
+/* Where the part of the mapping begins that a page table has */
+static unsigned long fbmm_table_start(struct vm_fault *vmf)
+{
+	return max(vmf->address & PMD_MASK, vmf->vma->vm_start);
+}
+
 /**
  * fbmm_map_zero - map the page of zeros that all share, for reading
  * @vmf: what ->fault() was given; the file has a hole there
+ * @all: whether in all of the page table that is in the mapping: there, too
  *
  * What is written there goes to ->pfn_mkwrite(), which has to unmap it.
  *
  * Return: what ->fault() is to return.
  */
-vm_fault_t fbmm_map_zero(struct vm_fault *vmf)
+vm_fault_t fbmm_map_zero(struct vm_fault *vmf, bool all)
 {
-	struct mm_struct *mm = vmf->vma->vm_mm;
-	pte_t entry = pfn_pte(fbmm_zero_pfn(vmf->address), vmf->vma->vm_page_prot);
+	struct vm_area_struct *vma = vmf->vma;
+	unsigned long addr = all ? fbmm_table_start(vmf) : vmf->address;
+	const unsigned long end = all ? pmd_addr_end(addr, vma->vm_end) : addr + PAGE_SIZE;
+	struct mm_struct *mm = vma->vm_mm;
+	pte_t *pte, *first, entry;
 	spinlock_t *ptl;
-	pte_t *pte;
 
 	if (pmd_none(*vmf->pmd) && vmf->prealloc_pte)
 		pmd_install(mm, vmf->pmd, &vmf->prealloc_pte);
-	pte = pte_offset_map_lock(mm, vmf->pmd, vmf->address, &ptl);
-	if (!pte)
+	first = pte_offset_map_lock(mm, vmf->pmd, addr, &ptl);
+	if (!first)
 		return VM_FAULT_NOPAGE;
-	if (pte_none(ptep_get(pte)))
-		set_pte_at(mm, vmf->address, pte, pte_mkspecial(pte_wrprotect(entry)));
-	pte_unmap_unlock(pte, ptl);
+	for (pte = first; addr < end; pte++, addr += PAGE_SIZE) {
+		if (!pte_none(ptep_get(pte)))
+			continue;
+		entry = pfn_pte(fbmm_zero_pfn(addr), vma->vm_page_prot);
+		set_pte_at(mm, addr, pte, pte_mkspecial(pte_wrprotect(entry)));
+	}
+	pte_unmap_unlock(first, ptl);
 	return VM_FAULT_NOPAGE;
 }
 EXPORT_SYMBOL_GPL(fbmm_map_zero);
+
+static bool fbmm_only_zeros(pte_t *pte)
+{
+	unsigned int i;
+
+	for (i = 0; i < PTRS_PER_PTE; i++, pte++) {
+		const pte_t entry = ptep_get(pte);
+
+		if (!pte_none(entry) && !(pte_present(entry) && pte_special(entry)))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * fbmm_drop_zeros - take away a page table that maps nothing but zeros
+ * @vmf: what ->pfn_mkwrite() was given
+ *
+ * A large folio can be mapped as a whole then. As collapse_pte_mapped_thp() does it.
+ *
+ * Return: whether the page table is gone; not if it maps something, or reaches beyond
+ * the mapping.
+ */
+bool fbmm_drop_zeros(struct vm_fault *vmf)
+{
+	const unsigned long start = vmf->address & PMD_MASK;
+	struct vm_area_struct *vma = vmf->vma;
+	struct mm_struct *mm = vma->vm_mm;
+	struct mmu_notifier_range range;
+	spinlock_t *pml, *ptl;
+	bool done = false;
+	pmd_t table;
+	pte_t *first;
+
+	if (start < vma->vm_start || start + PMD_SIZE > vma->vm_end)
+		return false;
+	mmu_notifier_range_init(&range, MMU_NOTIFY_CLEAR, 0, mm, start, start + PMD_SIZE);
+	mmu_notifier_invalidate_range_start(&range);
+	pml = pmd_lock(mm, vmf->pmd);
+	first = fbmm_pte_nolock(mm, vmf->pmd, start, &ptl);
+	if (first) {
+		if (ptl != pml)
+			spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
+		done = fbmm_only_zeros(first);
+		if (done) {
+			table = pmdp_collapse_flush(vma, start, vmf->pmd);
+			pmdp_get_lockless_sync();
+		}
+		if (ptl != pml)
+			spin_unlock(ptl);
+		pte_unmap(first);
+	}
+	spin_unlock(pml);
+	mmu_notifier_invalidate_range_end(&range);
+	if (!done)
+		return false;
+	mm_dec_nr_ptes(mm);
+	page_table_check_pte_clear_range(mm, start, table);
+	pte_free_defer(mm, pmd_pgtable(table));
+	return true;
+}
+EXPORT_SYMBOL_GPL(fbmm_drop_zeros);
+
+/* The page that is mapped for reading makes way for @folio; the page table is locked. */
+static void fbmm_map_copy(struct vm_fault *vmf, pte_t *pte, struct folio *folio)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct folio *old = page_folio(vmf->page);
+	pte_t entry = mk_pte(folio_page(folio, 0), vma->vm_page_prot);
+
+	entry = maybe_mkwrite(pte_mkdirty(pte_sw_mkyoung(entry)), vma);
+	ptep_clear_flush(vma, vmf->address, pte);
+	folio_get(folio);
+	folio_add_file_rmap_pte(folio, folio_page(folio, 0), vma);
+	set_pte_at(vma->vm_mm, vmf->address, pte, entry);
+	update_mmu_cache_range(vmf, vma, vmf->address, pte, 1);
+	folio_remove_rmap_pte(old, vmf->page, vma);
+	folio_put(old);
+}
+
+/* Whether the page before can be written, so that the next ones probably will be. */
+static bool fbmm_writes_upwards(struct vm_fault *vmf, pte_t *pte)
+{
+	const unsigned long in_table = vmf->address & ~PMD_MASK;
+
+	/* Who wants to know of each write is told of each. */
+	return !vma_soft_dirty_enabled(vmf->vma) && in_table >= PAGE_SIZE &&
+	       vmf->address > vmf->vma->vm_start && pte_write(ptep_get(pte - 1));
+}
+
+/**
+ * fbmm_map_written - map a page for writing where one is mapped for reading
+ * @vmf: what ->page_mkwrite() was given
+ * @folio: the base page: what is mapped, or a copy that takes its place in the file,
+ *	which does not lose it meanwhile
+ * @ahead: set if writes to the next pages can be expected
+ *
+ * So a write after fork() takes one fault, as wp_page_copy() does.
+ *
+ * Return: whether that was done; if not, the old page may still be mapped.
+ */
+bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, bool *ahead)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	const bool copy = folio != page_folio(vmf->page);
+	struct mmu_notifier_range range;
+	bool same = false;
+	spinlock_t *ptl;
+	pte_t *pte, entry;
+
+	/* A fault that maps a page is not done with it yet. */
+	if (!pte_present(vmf->orig_pte) || userfaultfd_wp(vma))
+		return false;
+	if (copy) {
+		mmu_notifier_range_init(&range, MMU_NOTIFY_CLEAR, 0, vma->vm_mm,
+					vmf->address, vmf->address + PAGE_SIZE);
+		mmu_notifier_invalidate_range_start(&range);
+	}
+	pte = pte_offset_map_lock(vma->vm_mm, vmf->pmd, vmf->address, &ptl);
+	if (pte && pte_same(ptep_get(pte), vmf->orig_pte)) {
+		same = true;
+		*ahead = fbmm_writes_upwards(vmf, pte);
+		if (copy) {
+			fbmm_map_copy(vmf, pte, folio);
+		} else {
+			entry = maybe_mkwrite(pte_mkdirty(pte_mkyoung(vmf->orig_pte)), vma);
+			if (ptep_set_access_flags(vma, vmf->address, pte, entry, 1))
+				update_mmu_cache_range(vmf, vma, vmf->address, pte, 1);
+		}
+	}
+	if (pte)
+		pte_unmap_unlock(pte, ptl);
+	if (copy)
+		mmu_notifier_invalidate_range_end(&range);
+	return same;
+}
+EXPORT_SYMBOL_GPL(fbmm_map_written);
+
+/**
+ * fbmm_allow_writes - let the pages after a fault's be written
+ * @vmf: what ->page_mkwrite() was given, and fbmm_map_written() was called for
+ * @folios: base pages that the file does not lose meanwhile
+ * @nr: how many, in a row from the next page on, not beyond the page table and the mapping
+ *
+ * Those that are mapped elsewhere, or not, stay as they are.
+ */
+void fbmm_allow_writes(struct vm_fault *vmf, struct folio **folios, unsigned int nr)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	unsigned long addr = vmf->address;
+	pte_t *first, *pte, entry;
+	spinlock_t *ptl;
+	unsigned int i;
+
+	first = pte_offset_map_lock(vma->vm_mm, vmf->pmd, addr, &ptl);
+	if (!first)
+		return;
+	for (i = 0, pte = first + 1; i < nr; i++, pte++) {
+		addr += PAGE_SIZE;
+		entry = ptep_get(pte);
+		if (!pte_present(entry) || pte_write(entry) ||
+		    pte_pfn(entry) != folio_pfn(folios[i]))
+			continue;
+		ptep_set_access_flags(vma, addr, pte, pte_mkwrite(entry, vma), 1);
+	}
+	pte_unmap_unlock(first, ptl);
+}
+EXPORT_SYMBOL_GPL(fbmm_allow_writes);
 
 /* Whether all is mapped in the part of a page table, writable if it is to be. */
 static bool fbmm_mapped(struct mm_struct *mm, pmd_t *pmd, unsigned long start,
