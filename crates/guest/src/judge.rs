@@ -337,7 +337,7 @@ impl<T: PageTable> Beside<T> {
         for entry in self.entries(walk) {
             self.frames.path.push(Pfn(frame(entry)?));
         }
-        self.frames.exceptional = None;
+        (self.frames.free, self.frames.exceptional) = (None, None);
         if let Some(hashed) = &walk.hashed {
             if hashed.metadata.is_some_and(Dpt::is_elsewhere) {
                 self.frames.exceptional = Some(Pfn(self.frames.count));

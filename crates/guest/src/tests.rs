@@ -397,6 +397,22 @@ fn exceptions_are_not_where_the_hash_leads() {
     assert_eq!(judged.hashed, [(5, 1)].into());
 }
 
+/// Of two pages in one table only the first needs a frame; an exception of the same process comes next.
+#[test]
+fn an_exception_may_follow_a_table_that_was_there() {
+    let first = HASHED.lines().next().unwrap();
+    let second = first
+        .replace("7ffe2598e950", "7ffe2598f950")
+        .replace("27cd9c70", "27cd9c78");
+    let third = first
+        .replace("7ffe2598e950", "7ffe2998e950")
+        .replace("+327648/0,", "+327648/3,")
+        .replace(",27cd9c70", ",1f00000=2f00000,2f00040=1234,1234c70");
+    let text = format!("{first}\n{second}\n{third}\n");
+    let judged = judge(WalkLines::new(text.as_bytes())).unwrap();
+    assert_eq!(judged.different, 0, "{:?}", judged.differences);
+}
+
 /// Neither a key nor a line decides how much memory is taken.
 #[test]
 fn a_list_takes_no_memory_for_what_it_only_names() {
