@@ -397,7 +397,7 @@ fn exceptions_are_not_where_the_hash_leads() {
     assert_eq!(judged.hashed, [(5, 1)].into());
 }
 
-/// Of two pages in one table only the first needs a frame; an exception of the same process comes next.
+/// The first of two pages in one table needs a frame, the second none; an exception of the same process comes next.
 #[test]
 fn an_exception_may_follow_a_table_that_was_there() {
     let first = HASHED.lines().next().unwrap();
