@@ -26,6 +26,20 @@ impl<M: Mmu> Machine<M> {
     /// Ends the window, and begins the next one with what of it is not measured.
     fn begin_window(&mut self) {
         self.end_window();
+        // A stream that leaves out its beginning alone is no sample, and has nothing to pay for one.
+        if self.windows.cut {
+            self.begin_to_estimate();
+        }
+        let WarmUp { length, unit } = self.windows.warm_up;
+        self.windows.cut = true;
+        self.windows.resume_at = Some(WarmUp {
+            length: self.units(unit) + length,
+            unit,
+        });
+    }
+
+    /// Has caches and TLBs know that a window begins.
+    fn begin_to_estimate(&mut self) {
         let frames = self.os.frames();
         let data = frames.data_frames();
         let lines = u64::from(data + frames.table_frames()) * (PAGE_BYTES / LINE_BYTES);
@@ -39,12 +53,6 @@ impl<M: Mmu> Machine<M> {
                 (core.unknown.get_or_insert_with(new)).begin_window(f64::from(data));
             }
         }
-        let WarmUp { length, unit } = self.windows.warm_up;
-        self.windows.cut = true;
-        self.windows.resume_at = Some(WarmUp {
-            length: self.units(unit) + length,
-            unit,
-        });
     }
 
     /// Number of the accesses with these gaps and operations that may follow before [`Machine::left_to_warm_up`] is

@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn a_window_counts_what_happens_between_its_ends(
-        // From the fourth window on the last level's misses are estimated.
+        // From the sixth window on the last level's misses are estimated.
         parts in proptest::collection::vec((1usize..400).prop_flat_map(accesses), 2..4),
         warm_up in (0u64..300, prop_oneof![Just(Unit::Accesses), Just(Unit::Instructions)]),
         begins_with_a_gap: bool,
