@@ -17,7 +17,7 @@ import pytest
 from emulators import needs_recorder
 from pagelab.advising import candidates, verdict
 from pagelab.advising.candidates import Candidate
-from pagelab.advising.resident import Looking, Resident
+from pagelab.advising.resident import Resident, looking
 from pagelab.advising.trials import Trial, Trials, ratio
 from pagelab.measuring.native import Run
 from processes import PATIENCE, alive
@@ -124,7 +124,7 @@ def test_memory_of_descendants_is_seen() -> None:
     child = (
         f"import subprocess, sys; subprocess.run([sys.executable, '-c', {TOUCHES!r}, '64', '0'])"
     )
-    with subprocess.Popen([sys.executable, "-c", child]) as process, Looking(process.pid) as look:
+    with subprocess.Popen([sys.executable, "-c", child]) as process, looking(process.pid) as look:
         process.wait()
     assert look.found.peak > HUGE
 
@@ -146,6 +146,7 @@ def test_a_program_is_run_with_what_was_found(tmp_path: Path) -> None:
             assert tried[name]["huge_page_bytes"] >= HUGE // 2
         assert found["unchanged"]["huge_page_bytes"] < HUGE // 2
     setting = {"name": "given", "environment": {"GIVEN": "a b"}, "no_huge_pages": False}
+    setting["size"] = "2M"
     (tmp_path / "other.json").write_text(json.dumps(found | {"setting": setting}))
     # What is given to a program that it becomes, and its status.
     shell = ("sh", "-c", "echo $GIVEN; exit 7")
@@ -249,3 +250,26 @@ def test_page_sizes_that_cannot_be_tried_are_refused(options: list[str], text: s
     done = _run("advise", "-q", *options, "--", "true")
     assert done.returncode == 2
     assert text in done.stderr
+
+
+def test_pages_that_a_program_cannot_have_alone_are_refused(tmp_path: Path) -> None:
+    setting = {"name": "64K pages", "environment": {}, "no_huge_pages": False, "size": "64K"}
+    file = tmp_path / "advice.json"
+    file.write_text(json.dumps({"schema": "pagelab.advice/1", "setting": setting}))
+    done = _run("run", "--advice", str(file), "--", "true")
+    assert done.returncode == 2
+    assert "pages of 64K" in done.stderr
+
+
+def test_what_is_interrupted_within_the_first_round_says_so(tmp_path: Path) -> None:
+    # As the first run of the first round that counts: each setting has run once before.
+    count = tmp_path / "count"
+    script = f"echo >> {count}; [ $(wc -l < {count}) -lt 6 ] || kill -INT $(cat {tmp_path}/parent)"
+    command = [*PAGELAB, "advise", "-q", "--time", "60", "--", "sh", "-c", script + "; true"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        (tmp_path / "parent").write_text(str(process.pid))
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "Traceback" not in said

@@ -1,10 +1,10 @@
 """Memory that a program and its descendants have, looked at while they run."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 _SECONDS_BETWEEN = 0.01
 # Kinds of huge pages, as proc_pid_smaps(5) has them.
@@ -19,39 +19,39 @@ class Resident:
     peak: int = 0
     huge: int = 0
 
+    def most(self, other: "Resident") -> "Resident":
+        """The more of both."""
+        return Resident(max(self.peak, other.peak), max(self.huge, other.huge))
 
-class Looking:
-    """Looks at a process every 10 ms, as a context, on a thread of its own.
+
+class Look:
+    """Memory of a process as far as it was looked at."""
+
+    found = Resident()
+
+
+@contextmanager
+def looking(pid: int) -> Iterator[Look]:
+    """Looks at a process every 10 ms, on a thread of its own.
 
     A page that came and went between two looks was not seen.
     """
+    look = Look()
+    over = threading.Event()
 
-    def __init__(self, pid: int) -> None:
-        self.found = Resident()
-        self._pid = pid
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+    def go_on() -> None:
+        while not over.wait(_SECONDS_BETWEEN):
+            seen = [_of(process) for process in _descendants(pid)]
+            now = Resident(sum(one.peak for one in seen), sum(one.huge for one in seen))
+            look.found = look.found.most(now)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._over.wait(_SECONDS_BETWEEN):
-            seen = [_of(pid) for pid in _descendants(self._pid)]
-            self.found = Resident(
-                max(self.found.peak, sum(one.peak for one in seen)),
-                max(self.found.huge, sum(one.huge for one in seen)),
-            )
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield look
+    finally:
+        over.set()
+        thread.join()
 
 
 def _descendants(pid: int) -> list[int]:

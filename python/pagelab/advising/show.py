@@ -7,7 +7,6 @@ from rich.table import Table
 
 from pagelab import units
 from pagelab.advising.candidates import Unavailable
-from pagelab.advising.resident import Resident
 from pagelab.advising.trials import Ratio, Trial
 from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, to_type
 from pagelab.advising.why import Why
@@ -26,9 +25,8 @@ def interval(ratio: Ratio) -> str:
 
 def _rows(advice: Advice) -> list[tuple[str, ...]]:
     """The head and the rows; without what was predicted where nothing was."""
-    base, again = advice.trials.base, advice.trials.again
     rows: list[tuple[str, ...]] = [
-        ("unchanged", interval(advice.noise), "(itself)", "", *_memory(base, again))
+        ("unchanged", interval(advice.noise), "(itself)", "", *_memory(advice.trials.base))
     ]
     for one in sorted(advice.verdicts, key=lambda one: -one.cpu.median):
         name, effect = one.trial.candidate.name, one.effect
@@ -42,10 +40,8 @@ def _rows(advice: Advice) -> list[tuple[str, ...]]:
     return [(*row[:3], *row[4:]) for row in (_HEAD, *rows)]
 
 
-def _memory(trial: Trial, other: Trial | None = None) -> tuple[str, str, str]:
-    """Memory and faults; the more that was seen in two trials of the same setting."""
-    seen = [one.resident for one in (trial, other) if one is not None]
-    most = Resident(max(one.peak for one in seen), max(one.huge for one in seen))
+def _memory(trial: Trial) -> tuple[str, str, str]:
+    most = trial.resident
     # Too short to be looked at.
     peak = units.size(most.peak) if most.peak else "?"
     return units.size(most.huge), units.count(trial.faults), peak
@@ -71,7 +67,7 @@ def markdown(advice: Advice, command: list[str], file: str) -> str:
     typed = [] if advice.best is None else to_type(advice.best, command, file)
     if typed:
         typed = ["", *(f"    {line}" for line in typed)]
-    return "\n".join([headline(advice), *typed, "", *rows])
+    return "\n".join([*disagreements(advice), headline(advice), *typed, "", *rows])
 
 
 def as_json(

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event, Timer
 
 from pagelab.advising.candidates import UNCHANGED, Candidate
-from pagelab.advising.resident import Looking, Resident
+from pagelab.advising.resident import Resident, looking
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import native
 from pagelab.measuring.given_pages import GivenPages
@@ -131,22 +131,24 @@ class Program:
     stdin: str | None = None
     seconds: float = 120
 
-    def run(self, candidate: Candidate, looking: dict[str, Resident]) -> Run:
+    def run(self, candidate: Candidate, seen: dict[str, Resident]) -> Run:
         """One run; the first one with a candidate is looked at, which slows it down."""
-        first = candidate.name not in looking
+        first = candidate.name not in seen
 
         @contextmanager
         def around(pid: int) -> Iterator[None]:
-            look = Looking(pid)
-            with _ended(pid, self.seconds) as over, look if first else nullcontext():
+            with (
+                _ended(pid, self.seconds) as over,
+                looking(pid) if first else nullcontext() as look,
+            ):
                 yield
             if over.is_set():
                 raise PagelabError(
                     f"{self.command[0]} had not ended after {self.seconds:.0f} s: give it more "
                     "with --time, or less to do; what serves until it is stopped is not advised"
                 )
-            if first:
-                looking[candidate.name] = look.found
+            if look is not None:
+                seen[candidate.name] = look.found
 
         with ExitStack() as files:
             stdin = subprocess.DEVNULL
@@ -196,19 +198,19 @@ def run(
     unchanged = Candidate(UNCHANGED, "as it is")
     again = Candidate(AGAIN, "as it is")
     trials = {one.name: Trial(one) for one in (unchanged, again, *candidates)}
-    looking: dict[str, Resident] = {}
+    seen: dict[str, Resident] = {}
     begin = time.monotonic()
 
     def one(trial: Trial) -> Run:
-        warm_up = trial.candidate.name not in looking
+        warm_up = trial.candidate.name not in seen
         kernel.give(trial.candidate.size)
-        found = program.run(trial.candidate, looking)
+        found = program.run(trial.candidate, seen)
         if not warm_up:
             trial.runs.append(found)
         return found
 
     def settled(_: Mapping[str, list[Run]]) -> bool:
-        found = _gathered(trials, looking)
+        found = _gathered(trials, seen)
         return all(found.faster(trial).narrow for trial in (found.again, *found.others))
 
     def tell(line: str) -> None:
@@ -221,18 +223,20 @@ def run(
         native.interleave(settings, settled, budget, tell, patience=1)
     except KeyboardInterrupt:
         interrupted = True
-    if not trials[UNCHANGED].runs:
+    if not all(trial.runs for trial in trials.values()):
         raise InterruptedRunError("interrupted before all settings had run once")
-    return _gathered(trials, looking, interrupted=interrupted)
+    return _gathered(trials, seen, interrupted=interrupted)
 
 
 def _gathered(
-    trials: Mapping[str, Trial], looking: Mapping[str, Resident], *, interrupted: bool = False
+    trials: Mapping[str, Trial], seen: Mapping[str, Resident], *, interrupted: bool = False
 ) -> Trials:
     """All trials, cut to whole rounds."""
     whole = min(len(trial.runs) for trial in trials.values())
     found = [
-        Trial(trial.candidate, trial.runs[:whole], looking.get(name, Resident()))
-        for name, trial in trials.items()
+        Trial(trial.candidate, trial.runs[:whole], seen[name]) for name, trial in trials.items()
     ]
-    return Trials(found[0], found[1], found[2:], interrupted)
+    base, again, *others = found
+    # Two looks at the same program.
+    base.resident = again.resident = base.resident.most(again.resident)
+    return Trials(base, again, others, interrupted)

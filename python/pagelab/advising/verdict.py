@@ -176,4 +176,4 @@ def quoted(advice: Advice, program: str, processor: str) -> str:
 
 
 def _times(value: float) -> str:
-    return f"{value:.2f}" if math.isfinite(value) else "any"
+    return f"{value:.2f}"

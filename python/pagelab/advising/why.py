@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pagelab import advice, annotating, api
@@ -31,7 +31,6 @@ class Why:
     machine: str
     predicted: dict[str, float]
     unchanged: Comparison
-    notes: list[str] = field(default_factory=list)
 
     def where(self) -> list[str]:
         """Sentences on the functions that walks and faults are in."""
@@ -96,7 +95,7 @@ def ask(
             run = simulated(one.environment, [own if one.size == OWN else one.size]).runs[0]
             predicted[one.name] = base.elapsed / run.elapsed
     alone = unchanged.model_copy(update={"runs": [base]})
-    return Why(base.machine_name, predicted, alone, unchanged.notes)
+    return Why(base.machine_name, predicted, alone)
 
 
 @contextmanager

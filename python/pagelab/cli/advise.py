@@ -21,7 +21,7 @@ from pagelab.cli import options
 from pagelab.environment import given
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
 from pagelab.measuring import here, probe
-from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.given_pages import OWN, GivenPages
 
 _FILE = "advice.json"
 
@@ -220,6 +220,11 @@ def _setting(file: Path) -> candidates.Candidate:
     if found is None:
         raise UsageError(f"{file} has no setting that helps")
     try:
+        if found["size"] != OWN:
+            raise UsageError(
+                f"{file} has pages of {found['size']}, a setting of the whole system that a "
+                "program cannot have alone: pagelab advise has printed what to type as root"
+            )
         environment = {str(name): str(value) for name, value in found["environment"].items()}
         return candidates.Candidate(
             str(found["name"]), "", environment, found["no_huge_pages"] is True
