@@ -39,7 +39,7 @@ impl Spaces {
         self.number_of(root & ROOT)
     }
 
-    /// The same for spaces that have other names.
+    /// Spaces like these that have other names.
     pub(crate) fn number_of(&mut self, name: u64) -> u32 {
         let next = self.numbers.len() as u32;
         *self.numbers.entry(name).or_insert(next)

@@ -106,7 +106,7 @@ impl Touches {
         }
     }
 
-    /// So many bytes of code are block `number` of the recording, perhaps not for the first time.
+    /// Notes code of so many bytes, block `number` of the recording, perhaps not for the first time.
     pub(crate) fn define(&mut self, number: u32, pc: u64, bytes: u64) {
         if self.present.is_some() && self.code.len() == number as usize {
             self.code.push(pages(pc, bytes));

@@ -252,7 +252,7 @@ fn decide_l2(
     decided.len()
 }
 
-/// The same of the last level.
+/// Corrects the last level's answers likewise.
 #[cold]
 fn decide(unknown: &mut Unknown, down: &[Descent], outgoing: u32, answers: &mut [Served]) {
     for &(reference, place) in down {

@@ -1,6 +1,6 @@
 //! Contents of caches, or of the TLB, at the beginning of a window, estimated.
 //!
-//! What a sample leaves out would have brought lines in and driven others out. The first reference of a
+//! Accesses that a sample leaves out would have brought lines in and driven others out. The first reference of a
 //! window to a line, an *unknown* reference (Wood, Hill, Kessler, "A model for estimating trace-sample miss
 //! ratios", SIGMETRICS 1991, section 2), finds it only if it has been used within the time in which the
 //! program touches as many lines as there is room for. How likely that is follows from how many windows have
@@ -13,8 +13,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Lines whose windows are counted; of more a sample is, by their numbers (Waldspurger et al., "Efficient MRC
 /// construction with SHARDS", FAST 2015).
 const MOST_LINES: usize = 1 << 20;
-/// Lines of a first window, past which a stream is taken as one that only leaves out its beginning.
-const NOT_A_SAMPLE: usize = 1 << 22;
 /// Windows that the first estimate is made from.
 const FEWEST: u32 = 3;
 /// Windows between two estimates, as a part of all before them.
@@ -112,10 +110,6 @@ impl Unknown {
         self.begun = true;
         if !self.here.insert(line) {
             return None;
-        }
-        if self.windows == 1 && self.here.len() == NOT_A_SAMPLE {
-            self.here = Lines::default();
-            self.windows_of.clear();
         }
         let before = self.count(line);
         let of_any = self.of_any?;
