@@ -26,7 +26,7 @@ PAGELAB = [sys.executable, "-m", "pagelab"]
 HUGE = 64 << 20
 # Touches memory of malloc's, keeps it for as long as it takes to be looked at, and ends.
 TOUCHES = "import sys, time; a = bytearray(int(sys.argv[1]) << 20); time.sleep(0.5)"
-NAMES = ("malloc: huge pages", "... and large steps")
+NAMES = ("malloc: huge pages", "malloc: huge, steps")
 
 
 def _run(*words: str, stdin: int | None = None) -> subprocess.CompletedProcess[str]:

@@ -93,7 +93,7 @@ def of(command: list[str], sizes: Sequence[str] = ()) -> tuple[list[Candidate], 
 def _for_who_asks(command: list[str]) -> Iterator[Candidate]:
     yield Candidate("malloc: huge pages", "malloc asks for huge pages", _tunables(_ASKING))
     yield Candidate(
-        "... and large steps",
+        "malloc: huge, steps",
         f"malloc asks for huge pages and its heap grows by {_STEP >> 20} MiB at once",
         _tunables(f"{_ASKING}:{_GROWING}"),
     )
