@@ -35,6 +35,10 @@ class _Program:
         )
 
     def sampled(self, start: int, *, fast: bool) -> sampling.Sample:
+        """What is estimated from them."""
+        return sampling.Sample(self.windows(start, fast=fast))
+
+    def windows(self, start: int, *, fast: bool) -> list[SampleWindow]:
         """Every 20th stretch measured; instructions and faults behind it are known."""
         windows = []
         for at in range(start, len(self.stretches), PERIOD):
@@ -49,7 +53,7 @@ class _Program:
             kept = {"faults": faults // cut, "after": gap}
             raw = canned.window(instructions=instructions, accesses=1, cycles=cycles) | kept
             windows.append(SampleWindow.model_validate(raw))
-        return sampling.Sample(windows)
+        return windows
 
 
 def test_speed_of_the_whole_is_in_the_interval_as_often_as_it_says() -> None:
@@ -64,6 +68,34 @@ def test_speed_of_the_whole_is_in_the_interval_as_often_as_it_says() -> None:
             assert half < 0.05
             held += abs(value - slow / fast) <= half
     assert held >= 0.93 * 20 * PERIOD
+
+
+def _torn(sample: list[SampleWindow], seed: int) -> list[SampleWindow]:
+    """The same windows, each behind a few instructions of another thread, at any speed."""
+    source = random.Random(seed)
+    found = []
+    for window in sample:
+        instructions, cycles = source.randint(1, 3), source.randint(0, 30)
+        few = canned.window(instructions=instructions, accesses=1, cycles=cycles)
+        gap = {"instructions": source.randint(0, 200), "faults": 0}
+        found += [SampleWindow.model_validate(few | {"after": gap}), window]
+    return found
+
+
+def test_a_piece_in_which_threads_take_turns_is_one() -> None:
+    held = 0
+    for seed in range(20):
+        program = _Program(seed)
+        slow, fast = program.totals()
+        for start in range(0, PERIOD, 4):
+            base, other = (
+                sampling.Sample(_torn(program.windows(start, fast=fast), seed))
+                for fast in (False, True)
+            )
+            value, half = sampling.relative(base, other)
+            assert half < 0.06
+            held += abs(value - slow / fast) <= half
+    assert held >= 0.9 * 20 * PERIOD / 4
 
 
 def test_the_kernel_counts_once() -> None:

@@ -18,6 +18,8 @@ _KERNEL = ("faults", "zeroing", "migrations")
 # A gap behind the last window that is so many times the longest between windows is no gap of the
 # sample, but what lies behind the end that was asked for.
 _BEYOND = 2
+# Windows and gaps of less than this part of what is typical end no piece.
+_PART = 0.125
 
 
 def of(name: str) -> Counter:
@@ -30,6 +32,41 @@ def in_program(window: SampleWindow) -> float:
     return window.cycles - (window.faults + window.zeroing + window.migrations)
 
 
+def _pieces(
+    windows: Sequence[SampleWindow], gaps: Sequence[int]
+) -> list[list[tuple[SampleWindow, int]]]:
+    """The windows, each with the gap behind it, by the piece of the sample that they are of.
+
+    Where threads take turns, a piece is several windows with little between them, some of a few
+    instructions, which stand for nothing by themselves.
+    """
+    enough = _PART * _typical([window.instructions for window in windows])
+    apart = _PART * _typical(gaps)
+    pieces: list[list[tuple[SampleWindow, int]]] = []
+    taken = left_out = math.inf
+    for window, gap in zip(windows, gaps, strict=True):
+        if taken >= enough and left_out >= apart:
+            pieces.append([])
+            taken = left_out = 0
+        pieces[-1].append((window, gap))
+        taken += window.instructions
+        left_out += gap
+    if len(pieces) > 1 and taken < enough:
+        rest = pieces.pop()
+        pieces[-1] += rest
+    return pieces
+
+
+def _typical(lengths: Sequence[int]) -> int:
+    """The length that half of the whole is in parts longer than."""
+    rest = sum(lengths) / 2
+    for length in sorted(lengths, reverse=True):
+        rest -= length
+        if rest <= 0:
+            return length
+    return 0
+
+
 class Sample:
     """The windows of one run, with what each stands for."""
 
@@ -39,22 +76,25 @@ class Sample:
             gaps[-1] = 0
         self._windows = windows
         self._gaps = gaps
-        own = [window.instructions for window in windows]
-        self.instructions = sum(own) + sum(gaps)
+        self._pieces = _pieces(windows, gaps)
+        own = [sum(window.instructions for window, _ in piece) for piece in self._pieces]
+        behind = [sum(gap for _, gap in piece) for piece in self._pieces]
+        self.instructions = sum(own) + sum(behind)
         """Instructions of the part of the program for which the windows stand."""
         self.share = sum(own) / self.instructions if any(gaps) else 0.0
         """The part of these that were measured; 0 where results do not say what was left out."""
-        before = [0.0, *(gap / 2 for gap in gaps[:-1])]
-        behind = [*(gap / 2 for gap in gaps[:-1]), *gaps[-1:]]
-        around = map(sum, zip(before, behind, strict=False))
+        halves = [gap / 2 for gap in behind[:-1]]
+        around = map(sum, zip([0.0, *halves], [*halves, *behind[-1:]], strict=True))
         self._weights = [
             (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, around, strict=True)
         ]
 
     def weighted(self, counter: Counter) -> list[float]:
-        """Value of each window, with all that it stands for."""
-        pairs = zip(self._weights, self._windows, strict=True)
-        return [weight * counter(window) for weight, window in pairs]
+        """Value of each piece, with all that it stands for."""
+        return [
+            weight * math.fsum(counter(window) for window, _ in piece)
+            for weight, piece in zip(self._weights, self._pieces, strict=True)
+        ]
 
     def total(self, counter: Counter) -> float:
         """An estimate for the whole."""
