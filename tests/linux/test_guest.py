@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,27 @@ def test_arguments_are_not_interpreted_on_the_way(machine: Machine) -> None:
     hostile = ["a b", "$(id)", "'", '"', "*", "\\", "x\ny"]
     result = guest.run(machine, ["printf", "%s|", *hostile])
     assert result.stdout.decode() == "".join(f"{word}|" for word in hostile)
+
+
+@pytest.mark.parametrize("own", ["/tmp", "/var/tmp", "/dev/shm"])
+def test_a_current_folder_that_the_guest_would_hide(machine: Machine, own: str) -> None:
+    with tempfile.TemporaryDirectory(dir=own) as folder, tempfile.NamedTemporaryFile(dir=own) as no:
+        (Path(folder) / "there").write_text("seen\n")
+        script = f"cat there; touch there 2>/dev/null && exit 1; touch {own}/mine; ls {no.name}"
+        result = guest.run(machine, ["sh", "-c", script], cwd=Path(folder))
+        assert result.stdout == b"seen\n", result.describe()
+        assert b"No such file" in result.stderr
+        assert not Path(own, "mine").exists()
+
+
+def test_folders_to_keep_in_sight(tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    (lab / "build").mkdir(parents=True)
+    if not any(own in lab.parents for own in guest.OWN):
+        pytest.skip("temporary files are elsewhere")
+    assert guest._below_own(lab, lab / "build", Path("/usr"), Path("/tmp")) == [lab]
+    assert guest._below_own(lab / "build", lab / "build") == [lab / "build"]
+    assert guest._below_own(lab / "not there") == []
 
 
 def test_a_panic_is_reported_with_the_console(machine: Machine) -> None:

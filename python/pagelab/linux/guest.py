@@ -37,6 +37,8 @@ PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
 GUARD = "oom-guard"
 # A parameter of the kernel: no fifth level of page tables.
 FOUR_LEVELS = "no5lvl"
+# Folders of which a guest has its own, empty and forgotten.
+OWN = tuple(map(Path, ("/dev/shm", "/run", "/tmp", "/var/tmp")))
 # MB that QEMU's q35 machine has without a hole between; more lies above 4 GB.
 LOW_MEMORY = 2048
 
@@ -233,7 +235,7 @@ def _attempt(
     sinks: tuple[BinaryIO | None, BinaryIO | None],
 ) -> tuple[Result, bool]:
     """One guest, from boot to end; and whether its first process started."""
-    _need(QEMU, "setpriv")
+    need_qemu()
     with (
         ended_as_by_interrupt(),
         tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory,
@@ -271,7 +273,7 @@ def _attempt(
 
 def boot(machine: Machine) -> int | None:
     """Give the user a shell in a guest; return the shell's exit status if there is one."""
-    _need(QEMU, "setpriv")
+    need_qemu()
     with tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory:
         job = Path(directory)
         _write_job(job, ["/bin/sh", "-i"], None, {"TERM": os.environ.get("TERM", "vt100")})
@@ -285,16 +287,25 @@ def _write_job(job: Path, command: Sequence[str], cwd: Path | None, env: Mapping
     out = job / "out"
     out.mkdir()
     where = cwd or Path.cwd()
+    lab = layout.find()
+    visible = _below_own(lab.root, lab.cache, where)
+    (job / "visible").write_text("".join(f"{folder}\n" for folder in visible))
+    if where.is_relative_to("/dev") and not any(map(where.is_relative_to, visible)):
+        where = Path("/tmp")  # the guest's devices are others
     script = ["set -e", f"cd {shlex.quote(str(where))}"]
-    if any(where.is_relative_to(hidden) for hidden in ("/tmp", "/var/tmp", "/run", "/dev")):
-        # These are fresh and empty inside.
-        script = ["set -e", "cd /tmp"]
     exports = {"PAGELAB_OUT": GUEST_OUT, "HOME": "/tmp", **env}
     script += [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
     script.append(f"exec {shlex.join(command)}")
     (job / "command").write_text("\n".join(script) + "\n")
-    guard = layout.find().linux / "guest" / f"{GUARD}.c"
+    guard = lab.linux / "guest" / f"{GUARD}.c"
     capture(["gcc", "-std=gnu11", "-O2", "-static", "-o", job / GUARD, guard])
+
+
+def _below_own(*wanted: Path) -> list[Path]:
+    """The wanted folders that the guest's own would hide; none that another one has, too."""
+    hidden = {folder.resolve() for folder in wanted if folder.is_dir()}
+    hidden = {folder for folder in hidden if any(own in folder.parents for own in OWN)}
+    return sorted(folder for folder in hidden if hidden.isdisjoint(folder.parents))
 
 
 def _drive(
@@ -416,7 +427,13 @@ def _firmware() -> list[str]:
     return capture([QEMU, "-L", "help"]).split()
 
 
-def _need(*programs: str) -> None:
-    for program in programs:
+def need_qemu() -> None:
+    """Refuse to begin what needs a guest where there is nothing to start one.
+
+    Raises:
+        PagelabError: a program is not installed; names it and its packages.
+
+    """
+    for program in (QEMU, "setpriv"):
         if shutil.which(program) is None:
             raise PagelabError(f"{program} is not installed (Debian: qemu-system-x86, util-linux)")
