@@ -18,6 +18,8 @@ from pagelab.linux.process import capture
 _STEP = re.compile(r"^\s+(?:\[M\]\s+)?[A-Z]{2,8}\s+(?:\[M\]\s+)?(\S+)")
 _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 LOG = "pagelab-build.log"
+# Number of files that the last full build took
+_TOTAL = ".pagelab-total"
 # A build directory with this file was not built here: artefact.py.
 PREBUILT = ".pagelab-prebuilt"
 # Version of the image and of the packages: equal, so that packaging does not link the kernel again.
@@ -126,6 +128,13 @@ def compile_kernel(layout: Layout, debug: tuple[str, ...], jobs: int, progress: 
     return layout.image(debug)
 
 
+def expected(layout: Layout, debug: tuple[str, ...]) -> int:
+    """Number of files that a whole build compiles: the last one's, else what is known, or 0."""
+    last = layout.out(debug) / _TOTAL
+    known = layout.linux / "config" / layout.version / "files"
+    return int(next((path.read_text() for path in (last, known) if path.exists()), 0))
+
+
 def _make_logged(
     layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
 ) -> None:
@@ -137,7 +146,7 @@ def _make_locked(
     layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
 ) -> None:
     log_path = out / log_name
-    total_path = out / ".pagelab-total"
+    total_path = out / _TOTAL
     total = int(total_path.read_text()) if total_path.exists() else 0
     tail: deque[str] = deque(maxlen=40)
     done = 0

@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,11 +9,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pagelab import files, store
 from pagelab.errors import PagelabError, UsageError, runs_a_program
-from pagelab.linux import artefact, guest, layout, manager, recording, source, suite
+from pagelab.linux import artefact, guest, layout, making, manager, recording, source, suite
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
 from pagelab.linux.lock import only_one
@@ -67,16 +64,7 @@ def build(
 ) -> None:
     """Apply the patch series and compile the kernel."""
     where, given = _choose(kernel, from_source)
-    options = tuple(debug or ())
-    with only_one(where.work):
-        made_from = artefact.sources(where)
-        source.prepare(where, given, lambda text: _console.print(text, highlight=False))
-        kbuild.configure(where, options)
-        with _compiling() as told:
-            image = kbuild.compile_kernel(where, options, jobs, told)
-        if not options:
-            artefact.note_sources(where, made_from)
-    print(image)
+    print(making.make(where, tuple(debug or ()), jobs, _console, given))
 
 
 @app.command()
@@ -132,7 +120,7 @@ def bisect(
     for number, (commit, subject) in enumerate(bisection.patches(where), start=1):
         if number < first or (last is not None and number > last):
             continue
-        with only_one(bisection.apart(where).work), _compiling() as told:
+        with only_one(bisection.apart(where).work), making.compiling(_console) as told:
             try:
                 bisection.check(where, options, commit, jobs, told)
             except PagelabError as error:
@@ -143,7 +131,7 @@ def bisect(
 @app.command()
 def deb(debug: Debug = None, jobs: Jobs = _CPUS) -> None:
     """Make Debian packages of the kernel that `build` built."""
-    with _compiling() as told:
+    with making.compiling(_console) as told:
         packages = kbuild.debian_packages(layout.find(), tuple(debug or ()), jobs, told)
     for package in packages:
         print(package)
@@ -231,6 +219,7 @@ def run(
         if nodes is not None and nodes < least:
             raise UsageError(f"{memory_manager} needs --nodes {least}")
         nodes = nodes or least
+        _image(where, tuple(debug or ()))
         prepared = manager.prepare(where, tuple(debug or ()))
         command = manager.wrap(where, prepared, memory_manager, command)
         append = f"{append} {manager.APPEND}".strip()
@@ -429,6 +418,13 @@ def _explain(result: guest.Result, *, verbose: bool) -> None:
         print("Its console:", *result.console[-guest.CONSOLE_LINES :], sep="\n")
 
 
+def _image(where: layout.Layout, options: tuple[str, ...]) -> Path:
+    """The kernel; it is built first where there is none."""
+    guest.need_qemu()
+    image = where.image(options)
+    return image if image.exists() else making.make(where, options, _CPUS, _console)
+
+
 def _machine(
     where: layout.Layout,
     debug: list[str] | None,
@@ -441,10 +437,7 @@ def _machine(
     timeout: float = 600.0,
 ) -> guest.Machine:
     options = tuple(debug or ())
-    image = where.image(options)
-    if not image.exists():
-        flags = where.flags + "".join(f" --debug {name}" for name in options)
-        raise PagelabError(f"no kernel at {image}: run `pagelab linux build{flags}` first")
+    image = _image(where, options)
     kbuild.need_designs(where, options, append)
     return guest.Machine(
         image=image,
@@ -457,22 +450,3 @@ def _machine(
         accel=accel,
         timeout=timeout,
     )
-
-
-@contextmanager
-def _compiling() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar, and what to tell of every file that is compiled."""
-    with Progress(
-        TextColumn("{task.description:40.40}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=_console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("compiling", total=None)
-
-        def told(done: int, total: int, file: str) -> None:
-            bar.update(task, completed=done, total=max(total, done) or None, description=file)
-
-        yield told

@@ -65,7 +65,7 @@ def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
 def _prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> Path:
     patches = series.read(layout)
     tree = layout.tree
-    if not _is_unpacked(tree):
+    if not is_unpacked(tree):
         _unpack(layout, source, say)
     elif source is not None and git(tree, "log", "-1", "--format=%s", "base").strip() != str(
         source.resolve()
@@ -163,7 +163,8 @@ def mails(layout: Layout, folder: Path) -> list[Path]:
     return patches
 
 
-def _is_unpacked(tree: Path) -> bool:
+def is_unpacked(tree: Path) -> bool:
+    """True if the source is there, whole."""
     # Asked of git, which moves tags out of their files when it tidies up.
     verify = ["git", "-C", str(tree), "rev-parse", "--quiet", "--verify", "refs/tags/base"]
     return (tree / ".git").exists() and not subprocess.run(
