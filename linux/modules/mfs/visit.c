@@ -35,7 +35,7 @@ void mfs_hand_init(struct mfs_super *super)
 /* Whether anybody goes round; that does not change once there is a file. */
 static bool mfs_hand_moves(struct mfs_super *super, unsigned int nr)
 {
-	return nr == MFS_HAND_SWAP ? super->swap : super->ops->shared;
+	return nr == MFS_HAND_SWAP ? !!super->swap : !!super->ops->shared;
 }
 
 /* A file is made: the last on the way of every hand. */
