@@ -6,6 +6,7 @@
  */
 #include "lab.h"
 
+#include <glob.h>
 #include <sys/resource.h>
 
 #define LOCKABLE "/sys/module/mfs/parameters/lockable"
@@ -77,6 +78,38 @@ static int lock_all(void *unused)
 	return a == MAP_FAILED && errno == ENOMEM ? 0 : 5;
 }
 
+/* Pages that files of the memory file system have */
+static unsigned long used(void)
+{
+	static char path[256];
+	glob_t found;
+
+	if (!*path) {
+		if (glob("/sys/fs/*mfs/*/used", 0, NULL, &found) || found.gl_pathc != 1)
+			fail("/sys/fs/*mfs/*/used");
+		snprintf(path, sizeof(path), "%s", found.gl_pathv[0]);
+		globfree(&found);
+	}
+	return read_number(path);
+}
+
+static int lock_when_touched(void *unused)
+{
+	unsigned long before;
+	char *a;
+
+	(void)unused;
+	used();
+	if (mlockall(MCL_FUTURE | MCL_ONFAULT))
+		return 1;
+	before = used();
+	a = map_private(4 * MB, 0);
+	if (used() != before)
+		return 2;
+	*a = 1;
+	return used() > before ? 0 : 3;
+}
+
 static void test_others(void)
 {
 	const size_t most = pool * 3 / 4;
@@ -87,6 +120,8 @@ static void test_others(void)
 	test_result(a == MAP_FAILED && errno == ENOMEM, "MAP_LOCKED");
 	at = in_child(lock_all, NULL);
 	test_result(!at, "MCL_FUTURE: mmap(), brk(), mremap() (%d)", at);
+	at = in_child(lock_when_touched, NULL);
+	test_result(!at, "MCL_ONFAULT: a page is there when it is touched (%d)", at);
 	a = map_private(2 * MB, 0);
 	test_result(!munlock(a, 2 * MB) && !mlock(a, 2 * MB) && !munlock(a, 2 * MB),
 		    "and afterwards there is room");

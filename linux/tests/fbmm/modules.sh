@@ -306,7 +306,7 @@ insmod "$(mfs contigmfs)"
 whole_blocks
 result "contigmfs is mounted" mounted contigmfs "" /run/a
 cat >/run/ranges.py <<'END'
-import mmap, glob, re
+import ctypes, mmap, glob, re
 memory = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 # Mapped before it is touched
 smaps = open("/proc/self/smaps").read()
@@ -346,6 +346,16 @@ sparse = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0
 sparse[20 << 20] = 1
 took = int(open(mount + "used").read()) - used
 assert 1 <= took <= 1024 + 16, took
+# What is to be locked when it is touched is not filled before; a touch gives a block.
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.mlockall(2 | 4) == 0, ctypes.get_errno()    # MCL_FUTURE, MCL_ONFAULT
+used = int(open(mount + "used").read())
+lazy = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+took = int(open(mount + "used").read()) - used
+assert took < 16, took
+lazy[20 << 20] = 1
+took = int(open(mount + "used").read()) - used
+assert 1024 <= took <= 1024 + 16, took
 END
 result "contigmfs maps all at once, in ranges that are as its table says" \
 	"$FBMM_RUN" /run/a python3 /run/ranges.py
