@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import shlex
 import signal
 import statistics
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulators import needs_recorder
+from pagelab import advice as kernel_advice
 from pagelab.advising import candidates, verdict
 from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Resident, looking
@@ -273,3 +275,86 @@ def test_what_is_interrupted_within_the_first_round_says_so(tmp_path: Path) -> N
         _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in said
+
+
+# Serves a number on a Unix socket: how often it was asked, with memory of its own.
+SERVER = """
+import socket, sys
+kept = bytearray(int(sys.argv[2]) << 20)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+while True:
+    peer, _ = listener.accept()
+    sum(range(200_000))
+    peer.sendall(b"42")
+    peer.close()
+"""
+ASKS = """
+import os, socket, sys
+peer = socket.socket(socket.AF_UNIX)
+peer.connect(sys.argv[1])
+print("rate:", peer.recv(9).decode())
+os.unlink(sys.argv[1])
+"""
+
+
+def _serve(tmp_path: Path, *options: str, load: str = ASKS) -> subprocess.CompletedProcess[str]:
+    place = str(tmp_path / "socket")
+    return _run(
+        *("advise", "-q", "--json", "--time", "5", "--out", str(tmp_path / "out"), *options),
+        *("--load", shlex.join([sys.executable, "-c", load, place])),
+        *("--", sys.executable, "-c", SERVER, place, "64"),
+    )
+
+
+def test_a_server_is_run_until_its_load_has_ended(tmp_path: Path) -> None:
+    done = _serve(tmp_path, "--metric", "rate: ([0-9]+)")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    runs = found["unchanged"]["runs"]
+    assert {run["rate"] for run in runs} == {42.0}
+    assert found["noise"]["median"] == 1.0
+    assert all(one["faster"]["median"] == 1.0 for one in found["tried"])
+    # What it has used is known though it is ended by a signal.
+    assert all(run["user"] > 0 and run["faults"] > 16384 / 2 for run in runs)
+
+
+def test_a_server_or_load_that_fails_is_said(tmp_path: Path) -> None:
+    nothing = _serve(tmp_path, "--metric", "speed: ([0-9]+)")
+    assert nothing.returncode == 125
+    assert "nothing matches of --metric speed: ([0-9]+)" in nothing.stderr
+    assert "rate: 42" in nothing.stderr
+    ended = _run(
+        *("advise", "-q", "--time", "5", "--load", "sleep 0.1", "--", "sh", "-c", "exit 3"),
+    )
+    assert ended.returncode == 125
+    assert "sh ended with status 3 before its load had ended" in ended.stderr
+    endless = _serve(tmp_path, load="import time; time.sleep(1000)")
+    assert endless.returncode == 125
+    assert "had not ended after" in endless.stderr
+    assert _run("advise", "--metric", "x", "--", "true").returncode == 2
+    assert _run("advise", "--load", "/nothing/here", "--", "true").returncode == 127
+
+
+def test_the_programs_own_allocator_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "libjemalloc.so.2"
+    library.write_bytes(bytes(4096))
+    maps = (
+        "import mmap, sys, time; file = open(sys.argv[1], 'r+b')\n"
+        "kept = mmap.mmap(file.fileno(), 0); time.sleep(0.3)"
+    )
+    monkeypatch.setenv("MALLOC_CONF", "narenas:1")
+    done = _run(
+        *("advise", "-q", "--json", "--time", "1", "--out", str(tmp_path / "out"), "--"),
+        *(sys.executable, "-c", maps, str(library)),
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert not set(NAMES) & {one["name"] for one in found["tried"]}
+    if kernel_advice.huge_pages() == "madvise":
+        settings = {one["name"]: one["environment"] for one in found["tried"]}
+        assert settings["jemalloc: huge pages"] == {"MALLOC_CONF": "narenas:1,thp:always"}
+        assert set(NAMES) <= {one["name"] for one in found["not_tried"]}

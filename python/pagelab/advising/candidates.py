@@ -53,10 +53,13 @@ class Unavailable:
     why: str
 
 
-def of(command: list[str], sizes: Sequence[str] = ()) -> tuple[list[Candidate], list[Unavailable]]:
+def of(
+    command: list[str], sizes: Sequence[str] = (), allocator: str | None = None
+) -> tuple[list[Candidate], list[Unavailable]]:
     """Settings to try on a program, and those that this machine or program does not have.
 
-    `sizes` are those between 4K and 2M that may be set for the whole system.
+    `sizes` are those between 4K and 2M that may be set for the whole system; `allocator` is the
+    program's, where it has one besides the C library's.
     """
     mode = advice.huge_pages() or "never"
     found: list[Candidate] = []
@@ -84,9 +87,17 @@ def of(command: list[str], sizes: Sequence[str] = ()) -> tuple[list[Candidate], 
         found.append(Candidate("reserved huge pages", words, _tunables(_POOL)))
     else:
         missing.append(Unavailable("reserved huge pages", f"{_RESERVED} is 0"))
-    if platform.libc_ver()[0] != "glibc":
-        missing += [Unavailable(one.name, "the C library is not glibc") for one in found]
-        found = [one for one in found if "GLIBC_TUNABLES" not in one.environment]
+    why = None
+    if allocator is not None:
+        why = f"the program's allocator is {allocator}"
+    elif platform.libc_ver()[0] != "glibc":
+        why = "the C library is not glibc"
+    if why:
+        useless = [one for one in found if "GLIBC_TUNABLES" in one.environment]
+        missing += [Unavailable(one.name, why) for one in useless]
+        found = [one for one in found if one not in useless]
+    if allocator is not None and mode == "madvise":
+        found += _of_allocator(allocator)
     return found, missing
 
 
@@ -129,6 +140,23 @@ def _tunables(wanted: str) -> dict[str, str]:
         if one and one.partition("=")[0] not in names
     ]
     return {"GLIBC_TUNABLES": ":".join([*kept, wanted])}
+
+
+# What has an allocator of a program's own ask for huge pages: jemalloc(3) `thp`, mimalloc's
+# `allow_large_os_pages`.
+_OF_ALLOCATOR = {
+    "jemalloc": ("MALLOC_CONF", "thp:always", ","),
+    "mimalloc": ("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", None),
+}
+
+
+def _of_allocator(name: str) -> Iterator[Candidate]:
+    """The setting by which an allocator other than the C library's asks for huge pages."""
+    if name in _OF_ALLOCATOR:
+        variable, value, separator = _OF_ALLOCATOR[name]
+        before = os.environ.get(variable)
+        together = f"{before}{separator}{value}" if before and separator else value
+        yield Candidate(f"{name}: huge pages", f"{name} asks for huge pages", {variable: together})
 
 
 def _added(variable: str, option: str) -> dict[str, str]:

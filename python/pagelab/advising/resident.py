@@ -24,10 +24,15 @@ class Resident:
         return Resident(max(self.peak, other.peak), max(self.huge, other.huge))
 
 
+# Allocators besides the C library's, by how their libraries are named.
+_ALLOCATORS = ("jemalloc", "mimalloc", "tcmalloc")
+
+
 class Look:
-    """Memory of a process as far as it was looked at."""
+    """Memory of a process as far as it was looked at, and the allocator that it has loaded."""
 
     found = Resident()
+    allocator: str | None = None
 
 
 @contextmanager
@@ -41,9 +46,11 @@ def looking(pid: int) -> Iterator[Look]:
 
     def go_on() -> None:
         while not over.wait(_SECONDS_BETWEEN):
-            seen = [_of(process) for process in _descendants(pid)]
+            processes = descendants(pid)
+            seen = [_of(process) for process in processes]
             now = Resident(sum(one.peak for one in seen), sum(one.huge for one in seen))
             look.found = look.found.most(now)
+            look.allocator = look.allocator or _allocator(processes)
 
     thread = threading.Thread(target=go_on, daemon=True)
     thread.start()
@@ -54,7 +61,8 @@ def looking(pid: int) -> Iterator[Look]:
         thread.join()
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """A process, and all that it has started."""
     found = [pid]
     # The list grows while it is gone through.
     for process in found:
@@ -79,3 +87,18 @@ def _of(pid: int) -> Resident:
     hugetlb = sizes.get("Private_Hugetlb", 0) + sizes.get("Shared_Hugetlb", 0)
     # Rss leaves out pages of hugetlbfs.
     return Resident(sizes.get("Rss", 0) + hugetlb, sum(sizes.get(kind, 0) for kind in _HUGE))
+
+
+def _allocator(processes: list[int]) -> str | None:
+    """The allocator whose library one of the processes has mapped."""
+    for process in processes:
+        try:
+            maps = Path(f"/proc/{process}/maps").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        for line in maps.splitlines():
+            file = line.rpartition("/")[2]
+            for name in _ALLOCATORS:
+                if file.startswith(f"lib{name}"):
+                    return name
+    return None

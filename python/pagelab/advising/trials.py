@@ -14,10 +14,11 @@ from pathlib import Path
 from threading import Event, Timer
 
 from pagelab.advising.candidates import UNCHANGED, Candidate
-from pagelab.advising.resident import Resident, looking
+from pagelab.advising.resident import Look, Resident, looking
+from pagelab.advising.serving import Load, serve
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import native
-from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.given_pages import OWN, GivenPages
 from pagelab.measuring.native import Run
 
 # The unchanged program once more in each round: how far it is from itself.
@@ -118,20 +119,42 @@ class Trials:
         trials = (self.base, self.again, *self.others)
         return sum(statistics.median(run.wall for run in trial.runs) for trial in trials)
 
+    @property
+    def rated(self) -> bool:
+        """A server's load says how much it gets done; else processor time is compared."""
+        return self.base.runs[0].rate is not None
+
     def faster(self, trial: Trial, of: str = "cpu") -> Ratio:
-        """The times by which a run takes less processor time, or `wall` time, than unchanged."""
+        """The times by which a run takes less processor time, or `wall` time, than unchanged.
+
+        Where the load of a server says how much it gets done, that is compared instead of
+        processor time: by how much it is more.
+        """
+        if self.rated and of == "cpu":
+            return ratio([r.rate or 0 for r in trial.runs], [r.rate or 0 for r in self.base.runs])
         return ratio([getattr(r, of) for r in self.base.runs], [getattr(r, of) for r in trial.runs])
 
 
 @dataclass(frozen=True)
 class Program:
-    """A command; `stdin` names a file that each run reads, `seconds` is what one may take."""
+    """A command; `stdin` names a file that each run reads, `seconds` is what one may take.
+
+    One with a `load` is a server, and ends when that has.
+    """
 
     command: list[str]
     stdin: str | None = None
     seconds: float = 120
+    load: Load | None = None
 
-    def run(self, candidate: Candidate, seen: dict[str, Resident]) -> Run:
+    def allocator(self, kernel: GivenPages) -> str | None:
+        """The allocator that the program, unchanged, has loaded besides the C library's."""
+        kernel.give(OWN)
+        seen: dict[str, Look] = {}
+        self.run(Candidate(UNCHANGED, "as it is"), seen)
+        return seen[UNCHANGED].allocator
+
+    def run(self, candidate: Candidate, seen: dict[str, Look]) -> Run:
         """One run; the first one with a candidate is looked at, which slows it down."""
         first = candidate.name not in seen
 
@@ -145,11 +168,20 @@ class Program:
             if over.is_set():
                 raise PagelabError(
                     f"{self.command[0]} had not ended after {self.seconds:.0f} s: give it more "
-                    "with --time, or less to do; what serves until it is stopped is not advised"
+                    "with --time, or less to do; what serves until it is stopped needs --load"
                 )
             if look is not None:
-                seen[candidate.name] = look.found
+                seen[candidate.name] = look
 
+        if self.load is not None:
+            return serve(
+                self.command,
+                candidate.environment,
+                self.load,
+                huge=not candidate.no_huge_pages,
+                seconds=self.seconds,
+                started=around,
+            )
         with ExitStack() as files:
             stdin = subprocess.DEVNULL
             if self.stdin is not None:
@@ -198,7 +230,7 @@ def run(
     unchanged = Candidate(UNCHANGED, "as it is")
     again = Candidate(AGAIN, "as it is")
     trials = {one.name: Trial(one) for one in (unchanged, again, *candidates)}
-    seen: dict[str, Resident] = {}
+    seen: dict[str, Look] = {}
     begin = time.monotonic()
 
     def one(trial: Trial) -> Run:
@@ -229,12 +261,13 @@ def run(
 
 
 def _gathered(
-    trials: Mapping[str, Trial], seen: Mapping[str, Resident], *, interrupted: bool = False
+    trials: Mapping[str, Trial], seen: Mapping[str, Look], *, interrupted: bool = False
 ) -> Trials:
     """All trials, cut to whole rounds."""
     whole = min(len(trial.runs) for trial in trials.values())
     found = [
-        Trial(trial.candidate, trial.runs[:whole], seen[name]) for name, trial in trials.items()
+        Trial(trial.candidate, trial.runs[:whole], seen[name].found)
+        for name, trial in trials.items()
     ]
     base, again, *others = found
     # Two looks at the same program.

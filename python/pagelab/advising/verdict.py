@@ -119,15 +119,20 @@ def headline(advice: Advice) -> str:
     best = advice.best
     if not advice.quiet:
         low, high = advice.noise.low, advice.noise.high
-        return (
-            "No verdict: the program unchanged took "
-            f"{_times(low)} to {_times(high)} times as long as itself. Try on a quieter machine."
-        )
+        much = f"{_times(low)} to {_times(high)} times as"
+        took = f"got {much} much done" if advice.trials.rated else f"took {much} long"
+        return f"No verdict: the program unchanged {took} as itself. Try on a quieter machine."
     if best is not None:
         more = best.trial.resident.peak - advice.trials.base.resident.peak
         word = "more" if more >= 0 else "less"
+        much = f"{_times(best.cpu.median)} times"
+        does = (
+            f"its load gets {much} as much done"
+            if advice.trials.rated
+            else (f"it takes {much} less processor time")
+        )
         return (
-            f"Yes: it takes {_times(best.cpu.median)} times less processor time "
+            f"Yes: {does} "
             f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {advice.trials.rounds} rounds) "
             f"and {units.size(abs(more))} {word} memory where {best.trial.candidate.words}."
         )

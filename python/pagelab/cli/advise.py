@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from pagelab import advice, jobs, pages, progress, recording, store
-from pagelab.advising import candidates, show, trials, verdict, why
+from pagelab.advising import candidates, serving, show, trials, verdict, why
 from pagelab.advising.trials import Program
 from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
@@ -42,6 +42,14 @@ def advise(
         bool,
         typer.Option("--allow-tuning", help="Allow to set the kernel to --pages; undone after."),
     ] = False,
+    load: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="PROGRAM is a server: run until this has ended."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="What --load prints as its rate; more is better."),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option("--why", help="Also record and simulate it: where, and what the model says."),
@@ -61,12 +69,16 @@ def advise(
     the interval of its gain leaves out 1. The program's output is thrown away, its input must be
     a file, and it must end by itself with status 0.
 
+    A server is run with --load, which works it and ends; it is then asked to end by SIGTERM.
+    Its processor time for that load is compared, or with --metric what the load gets done.
+
     Ctrl-C ends with the answer so far.
     """
     store.check(out)
+    worked = _load(load, metric, explain=explain)
     recording.find(program[0])
     stdin = _stdin()
-    found, missing = candidates.of(program, _between(page_sizes, allow_tuning=allow_tuning))
+    sizes = _between(page_sizes, allow_tuning=allow_tuning)
     name = Path(program[0]).name
     console = Console(stderr=as_json or markdown)
     notes = Console(stderr=True)
@@ -76,9 +88,11 @@ def advise(
         GivenPages() as kernel,
     ):
         meter = meters.meter(name, "running")
+        one = Program(program, stdin, seconds, worked)
+        found, missing = candidates.of(program, sizes, one.allocator(kernel))
         decided = verdict.decide(
             trials.run(
-                Program(program, stdin, seconds),
+                one,
                 found,
                 kernel,
                 seconds,
@@ -98,11 +112,7 @@ def advise(
         decided = replace(decided, predicted=found_why.predicted)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
-    host = {
-        "cpu": here.cpu(),
-        "kernel": platform.release(),
-        "transparent_hugepage": advice.huge_pages() or "none",
-    }
+    host = _host()
     result = show.as_json(decided, program, missing, host, found_why)
     with store.nothing_left_of(directory):
         _write(file, json.dumps(result, indent=1))
@@ -114,6 +124,15 @@ def advise(
         _print(decided, program, missing, host["cpu"], file, console, found_why)
     if decided.trials.interrupted:
         raise typer.Exit(InterruptedRunError.exit_code)
+
+
+def _host() -> dict[str, str]:
+    """What the answer holds on."""
+    return {
+        "cpu": here.cpu(),
+        "kernel": platform.release(),
+        "transparent_hugepage": advice.huge_pages() or "none",
+    }
 
 
 def _print(
@@ -149,6 +168,23 @@ def _print(
     if line:
         console.print(line, style="dim", highlight=False)
     typer.echo(str(file))
+
+
+def _load(load: str | None, metric: str | None, *, explain: bool) -> serving.Load | None:
+    """What works a server. Raises UsageError where the options do not go together."""
+    if load is None:
+        if metric is not None:
+            raise UsageError("--metric is of what --load prints")
+        return None
+    if explain:
+        raise UsageError("--why records a program alone, without --load")
+    try:
+        command = shlex.split(load)
+    except ValueError as error:
+        raise UsageError(f"--load {load}: {error}") from error
+    parsed = serving.parse(command, metric)
+    recording.find(parsed.command[0])
+    return parsed
 
 
 def _write(file: Path, text: str) -> None:

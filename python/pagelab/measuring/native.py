@@ -2,12 +2,13 @@
 
 import os
 import random
+import resource
 import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
@@ -94,6 +95,8 @@ class Run:
     began: float = 0.0
     # The CPU that it was bound to.
     bound: int | None = None
+    # Figure of a server's load, for example requests a second.
+    rate: float | None = None
 
     @property
     def ended(self) -> float:
@@ -107,7 +110,12 @@ class Run:
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
-        return {"user": self.user, "system": self.system, "wall": self.wall, "faults": self.faults}
+        times = {"user": self.user, "system": self.system, "wall": self.wall}
+        return {
+            **times,
+            "faults": self.faults,
+            **({} if self.rate is None else {"rate": self.rate}),
+        }
 
 
 @dataclass(frozen=True)
@@ -351,13 +359,34 @@ def run(
     Without `huge` it has no huge pages, whatever the kernel's setting is. `started` makes, of the
     process's number, what is around the run.
     """
+    begin = time.monotonic()
+    with (
+        running(command, environment, huge=huge, cpu=cpu, stdin=stdin) as process,
+        started(process.pid),
+    ):
+        usage = ended(process)
+    wall = time.monotonic() - begin
+    if process.returncode != 0:
+        raise PagelabError(f"{command[0]} {how_ended(process)}")
+    return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, cpu)
+
+
+@contextmanager
+def running(
+    command: list[str],
+    environment: Mapping[str, str],
+    *,
+    huge: bool,
+    cpu: int | None = None,
+    stdin: int = subprocess.DEVNULL,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that was started; it and what it starts are killed if anything is raised here."""
     # The probe becomes the program, so that the settings are the program's alone.
     become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"])]
     # Whoever it disturbs would not know of it.
     become += [f"--end-with-parent={os.getpid()}"]
     become += ["--cpu", str(cpu)] if cpu is not None else []
     become += ["--", *command]
-    begin = time.monotonic()
     with subprocess.Popen(
         become,
         stdin=stdin,
@@ -368,16 +397,21 @@ def run(
         process_group=0,
     ) as process:
         try:
-            with started(process.pid):
-                _, status, usage = os.wait4(process.pid, 0)
+            yield process
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-        process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.monotonic() - begin
+
+
+def ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """Waits for its end: what it has used, with its descendants that were waited for."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage
+
+
+def how_ended(process: subprocess.Popen[bytes]) -> str:
+    """In words."""
     code = process.returncode
-    if code != 0:
-        ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        raise PagelabError(f"{command[0]} {ended}")
-    return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, cpu)
+    return f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"

@@ -1,0 +1,191 @@
+"""A server that is run until its load has ended, and measured by what the load says."""
+
+import math
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pagelab.advising.resident import descendants
+from pagelab.environment import given
+from pagelab.errors import PagelabError, UsageError
+from pagelab.measuring import native
+from pagelab.measuring.native import Run
+
+# A load begins when its server listens, or after so long; one that fails sooner than that may have
+# come too early, and is tried again.
+_STARTING_SECONDS = 20.0
+_BETWEEN_TRIES = 0.1
+# A server is asked to end, and made to after so long.
+_ENDING_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """A command that works a server, and the pattern of the figure that it prints.
+
+    The last match counts: its first group, or all of it. Without a pattern the server's processor
+    time is what is compared.
+    """
+
+    command: list[str]
+    metric: re.Pattern[str] | None = None
+
+    def rate(self, output: str) -> float | None:
+        """The figure in what it has printed. Raises PagelabError without one."""
+        if self.metric is None:
+            return None
+        found = [
+            match[1] if match.re.groups else match[0] for match in self.metric.finditer(output)
+        ]
+        last = found[-1].strip() if found else ""
+        try:
+            rate = float(last.replace(",", ""))
+        except ValueError:
+            rate = math.nan
+        if not (math.isfinite(rate) and rate > 0):
+            said = f"{last!r} is no figure" if found else "nothing matches"
+            end = output.strip()[-200:]
+            raise PagelabError(
+                f"{said} of --metric {self.metric.pattern} in what {self.command[0]} printed: {end}"
+            )
+        return rate
+
+
+def parse(command: list[str], metric: str | None) -> Load:
+    """The load of these options; raises UsageError where they say none."""
+    if not command:
+        raise UsageError("--load needs a command")
+    try:
+        return Load(command, None if metric is None else re.compile(metric))
+    except re.error as error:
+        raise UsageError(f"--metric {metric} is no pattern: {error}") from error
+
+
+def serve(
+    command: list[str],
+    environment: Mapping[str, str],
+    load: Load,
+    *,
+    huge: bool,
+    seconds: float,
+    started: Callable[[int], AbstractContextManager[object]],
+) -> Run:
+    """One run of a server, which ends when its load has.
+
+    Raises PagelabError when the server ends before, when the load fails, or when both take longer
+    than `seconds`.
+    """
+    with native.running(command, environment, huge=huge) as server, started(server.pid):
+        begin, output = _worked(server, command, load, seconds)
+        wall = time.monotonic() - begin
+        rate = load.rate(output)
+        _end(server)
+        usage = native.ended(server)
+    return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, rate=rate)
+
+
+def _worked(
+    server: subprocess.Popen[bytes], command: list[str], load: Load, seconds: float
+) -> tuple[float, str]:
+    """When the load began that did not fail, and what it has printed."""
+    first = time.monotonic()
+    while time.monotonic() < first + _STARTING_SECONDS and not (
+        _has_ended(server) or _listens(server.pid)
+    ):
+        time.sleep(_BETWEEN_TRIES)
+    while True:
+        begin = time.monotonic()
+        status, output = _run(load, first + seconds - begin)
+        if _has_ended(server):
+            native.ended(server)
+            raise PagelabError(
+                f"{command[0]} {native.how_ended(server)} before its load had ended: a server that "
+                "is advised must stay in the foreground"
+            )
+        if status == 0:
+            return begin, output
+        if time.monotonic() - first > _STARTING_SECONDS:
+            end = output.strip()[-200:]
+            raise PagelabError(f"the load {load.command[0]} ended with status {status}: {end}")
+        time.sleep(_BETWEEN_TRIES)
+
+
+def _listens(pid: int) -> bool:
+    """True if a process, or one that it has started, has a socket that others can connect to."""
+    folder = Path(f"/proc/{pid}/net")
+    # Columns and values of proc_pid_net(5): the state of TCP's listeners, the flag of Unix ones.
+    listening = {
+        row[inode]
+        for name, column, value, inode in (
+            ("tcp", 3, "0A", 9),
+            ("tcp6", 3, "0A", 9),
+            ("unix", 3, "00010000", 6),
+        )
+        for row in map(str.split, _read(folder / name).splitlines()[1:])
+        if row[column] == value
+    }
+    return any(
+        target.startswith("socket:[") and target[8:-1] in listening
+        for process in descendants(pid)
+        for target in _files(process)
+    )
+
+
+def _files(pid: int) -> Iterator[str]:
+    """What a process has open."""
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                yield str(entry.readlink())
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def _run(load: Load, seconds: float) -> tuple[int, str]:
+    """Status and output of a load; it is killed after so many seconds."""
+    with subprocess.Popen(
+        load.command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=given(),
+        process_group=0,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise PagelabError(
+                    f"the load {load.command[0]} had not ended after {seconds:.0f} s: give it more "
+                    "with --time, or less to do"
+                ) from error
+            raise
+    return process.returncode, output.decode(errors="replace")
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Asks a server to end, and makes it and what is left of its processes."""
+    os.kill(server.pid, signal.SIGTERM)
+    over = time.monotonic() + _ENDING_SECONDS
+    while not _has_ended(server) and time.monotonic() < over:
+        time.sleep(0.01)
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+
+
+def _has_ended(server: subprocess.Popen[bytes]) -> bool:
+    """True if it has; it is left to be waited for, which says what it has used."""
+    return os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
