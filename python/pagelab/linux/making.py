@@ -20,6 +20,8 @@ SECONDS_BETWEEN_LINES = 20.0
 # commit the source, and for each file that is compiled, linking and all else included.
 _SOURCE = 40.0
 _FILE = 0.25
+# KASAN checks each access: its code is larger.
+_SLOWER = {"kasan": 2.0}
 # Programs that a build runs, by Debian's packages.
 _PROGRAMS = {
     "gcc": "gcc",
@@ -75,7 +77,7 @@ def plan(layout: Layout, debug: tuple[str, ...], jobs: int) -> str:
         steps.append("unpacks its source")
         seconds += _SOURCE
     steps.append(f"compiles about {files} files" if files else "compiles it")
-    seconds += files * _FILE / jobs
+    seconds += files * _FILE * max(_SLOWER.get(name, 1.0) for name in ("", *debug)) / jobs
     said = f"pagelab: no Linux {layout.version}{what} yet: {', '.join(steps)} in {layout.work}"
     if not files:
         return said
