@@ -2,14 +2,16 @@
 /*
  * Trees of processes that fork, are killed in the middle of whatever they do, and
  * have four threads each: one writes, one reads, one reads from and writes to a disk past the
- * page cache, and one moves, protects, discards, locks and splices under their hands.
+ * page cache, and one moves, protects, advises, discards, locks and splices under their hands.
+ * Parents write to what children have, also as debuggers; KSM merges, and userfaultfd protects.
  * Nobody may see what another process wrote after fork(), nor anything older than
  * what was written last: stamps.h. Memory is to be larger than the pool.
  *
  * Usage: hostile SECONDS [SEED [MB]]: in a memory cgroup of so many MB, if that is given.
  * Where processes are slow it goes on, up to six times as long, until each thing was done.
  */
-#include "hostile.h"
+#include "advice.h"
+#include "watched.h"
 
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -41,18 +43,53 @@ static int left = -1;
 static bool limited;
 static pthread_rwlock_t still = PTHREAD_RWLOCK_INITIALIZER;
 
+/* The page in a pipe: read, read twice by way of another pipe, or moved to a file */
+static void read_held(int from, uint64_t *page, uint64_t *twin)
+{
+	int ends[2], file = -1;
+	bool done = true;
+
+	memset(twin, 0, page_size);
+	if (pipe2(ends, O_CLOEXEC))
+		wrong("pipe: %s", strerror(errno));
+	switch (pick(0, 3)) {
+	case 0:
+		done = tee(from, ends[1], page_size, 0) == (ssize_t)page_size &&
+		       read(ends[0], twin, page_size) == (ssize_t)page_size;
+		/* fall through */
+	case 1:
+		done = done && read(from, page, page_size) == (ssize_t)page_size;
+		break;
+	case 2:
+		file = memfd_create("held", MFD_CLOEXEC);
+		done = file >= 0 &&
+		       splice(from, NULL, file, NULL, page_size, SPLICE_F_MOVE) ==
+				(ssize_t)page_size &&
+		       pread(file, page, page_size, 0) == (ssize_t)page_size;
+		close(file);
+	}
+	if (!done)
+		wrong("a pipe: %s", strerror(errno));
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* What pages of this process have that it gave to a pipe, whatever it did since */
 static void check_held(struct held *h)
 {
-	uint64_t page[512], words[WORDS];
-	int i;
+	uint64_t pages[2][512], words[WORDS];
+	int way, i;
 
-	if (read(h->ends[0], page, sizeof(page)) != (ssize_t)sizeof(page))
-		wrong("a pipe: %s", strerror(errno));
-	for (i = 0; i < WORDS; i++)
-		words[i] = page[i * STRIDE];
-	check_words(self, h->page, words, h->done, atomic_load(&self->begun[h->page]),
-		    h->gone, "in a pipe");
+	read_held(h->ends[0], pages[0], pages[1]);
+	for (way = 0; way < 2; way++) {
+		for (i = 0; i < WORDS; i++)
+			words[i] = pages[way][i * STRIDE];
+		if (way && !words[0])
+			break;
+		check_words(self, h->page, words, h->done,
+			    atomic_load(&self->begun[h->page]), h->gone,
+			    way ? "in a second pipe" : "in a pipe");
+	}
 	close(h->ends[0]);
 	close(h->ends[1]);
 	h->full = false;
@@ -96,7 +133,11 @@ static void move(void)
 	int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
 	bool moved;
 
+	/* Only one mapping can be moved. */
 	munlock(from, ARENA);
+	madvise(from, ARENA, MADV_NORMAL);
+	madvise(from, ARENA, MADV_HUGEPAGE);
+	madvise(from, ARENA, MADV_MERGEABLE);
 	if (pick(0, 3) == 0)
 		flags |= MREMAP_DONTUNMAP;
 	atomic_store(&self->moves, moves + 1);
@@ -119,32 +160,6 @@ static void protect(char *arena)
 		usleep(pick(0, 500));
 	while (mprotect(start, nr * page_size, PROT_READ | PROT_WRITE))
 		usleep(1000);
-}
-
-static void advise(char *arena)
-{
-	static const int advice[] = {
-		MADV_PAGEOUT, MADV_PAGEOUT, MADV_COLD, MADV_WILLNEED, MADV_POPULATE_READ,
-		MADV_POPULATE_WRITE, MADV_COLLAPSE,
-	};
-	const size_t from = pick(0, PAGES), nr = 1 + pick(0, PAGES - from);
-
-	madvise(arena + from * page_size, nr * page_size,
-		advice[pick(0, sizeof(advice) / sizeof(*advice))]);
-}
-
-static void discard(char *arena)
-{
-	const size_t from = LOOSE + pick(0, DIRECT - LOOSE);
-	const size_t nr = 1 + pick(0, DIRECT - from);
-	const bool lazily = pick(0, 3) == 0;
-	size_t page;
-
-	if (madvise(arena + from * page_size, nr * page_size,
-		    lazily ? MADV_FREE : MADV_DONTNEED))
-		return;
-	for (page = from; !lazily && page < from + nr; page++)
-		atomic_store(&self->gone[page], true);
 }
 
 static void lock(char *arena)
@@ -300,6 +315,20 @@ static void reap(struct child *child, bool kill_it)
 		bury(child, status, kill_it);
 }
 
+/* A write to memory of a child, by all who may */
+static void poke(struct child *child)
+{
+	static bool (*const ways[])(struct node *node, char *page, void *buffer) = {
+		store_remote, store_by_other_mem, store_by_ptrace,
+	};
+
+	write_page(child->node, POKED + pick(0, FIXED - POKED), ways[pick(0, 3)]);
+	atomic_fetch_add(&all->poked, 1);
+	if (has_ended)
+		bury(child, ended, false);
+	has_ended = false;
+}
+
 static void with_child(void)
 {
 	struct child *child = &children[pick(0, CHILDREN)];
@@ -307,18 +336,16 @@ static void with_child(void)
 
 	if (!child->node)
 		return;
-	if (what == 0) {
+	if (what == 0)
 		reap(child, true);
-	} else if (what < 4) {
+	else if (what < 4)
 		reap(child, false);
-	} else if (atomic_load(&child->node->ready)) {
-		if (what < 8) {
-			write_page(child->node, POKED + pick(0, FIXED - POKED), store_remote);
-			atomic_fetch_add(&all->poked, 1);
-		} else {
-			check_page(child->node, pick(0, LOOSE), "reading a child");
-		}
-	}
+	else if (!atomic_load(&child->node->ready))
+		return;
+	else if (what < 8)
+		poke(child);
+	else
+		check_page(child->node, pick(0, LOOSE), "reading a child");
 }
 
 /* For the parent, in case this one is killed */
@@ -333,23 +360,27 @@ static void step(void)
 	char *arena = self->place[atomic_load(&self->moves) >> 1 & 1];
 	const unsigned int what = pick(0, 100);
 
-	if (what < 14)
+	if (what < 12)
 		hold();
-	else if (what < 20)
+	else if (what < 18)
 		leave();
-	else if (what < 34)
+	else if (what < 29)
 		protect(arena);
-	else if (what < 44)
+	else if (what < 42)
 		advise(arena);
-	else if (what < 56)
+	else if (what < 51)
 		discard(arena);
-	else if (what < 60)
+	else if (what < 55)
 		lock(arena);
-	else if (what < 68)
+	else if (what < 62)
 		move();
-	else if (what < 76)
+	else if (what < 69)
 		use_fixed();
-	else if (what < 86)
+	else if (what < 75)
+		use_alike();
+	else if (what < 78)
+		guard_writes(arena);
+	else if (what < 87)
 		spawn();
 	else
 		with_child();
@@ -454,6 +485,7 @@ static void family(int number)
 		wrong("mmap: %s", strerror(errno));
 	madvise(self->place[0], ARENA, MADV_HUGEPAGE);
 	seeds[0] += number;
+	alike_make();
 	live();
 	_exit(0);
 }
@@ -474,8 +506,10 @@ int main(int argc, char **argv)
 		seeds[i] = seed + i;
 	all = share(sizeof(*all));
 	set_sizes(seed);
-	if (!*default_mount())
+	managed = *default_mount();
+	if (!managed)
 		set_up_swap();
+	start_ksm();
 	disk_make();
 	if (argc > 3)
 		limit(argv[3]);
@@ -505,7 +539,14 @@ int main(int argc, char **argv)
 	printf("# %u operations, %u forks, %u killed, %u moves, %u direct, %u spliced, %u fixed, %u poked; %d families killed\n",
 	       all->operations, all->forks, all->killed, all->moved, all->direct, all->spliced,
 	       all->fixed, all->poked, killed);
+	printf("# %u alike, %u protected by userfaultfd, %u traced, %u poisoned; %lu copied from KSM, %lu swapped out\n",
+	       all->alike, all->guarded, all->traced, all->poisoned, vmstat("cow_ksm"),
+	       vmstat("pswpout"));
 	test_result(!bad && !all->failures, "pages say what their process wrote");
 	test_result(everything_done(), "and everything was done");
+	/* Of a memory file system the kernel merges and swaps nothing. */
+	if (!managed && !limited)
+		test_result(vmstat("cow_ksm") && vmstat("pswpout"),
+			    "also to pages that were merged, and swapped out");
 	return test_end();
 }

@@ -15,6 +15,8 @@
 #define BLOCKS		2048	/* of the disk, that are only read; one for each owner follows */
 
 static int disk = -1;
+/* Memory comes from a memory file system. */
+static bool managed;
 /* When to end if everything was done, and when to end anyway */
 static time_t until, latest;
 /* Of the thread that does the rest, the writing and the reading one, and that of the disk */
@@ -35,10 +37,12 @@ static bool has_rings(void)
 	return has;
 }
 
+/* Userfaultfd refuses the memory of a memory file system. */
 static bool everything_done(void)
 {
 	return all->forks && all->killed && all->moved && all->direct && all->spliced &&
-	       (all->fixed || !has_rings()) && all->poked;
+	       (all->fixed || !has_rings()) && all->poked && all->alike && all->traced &&
+	       (all->guarded || managed);
 }
 
 static bool over(void)

@@ -48,12 +48,15 @@ struct node {
 struct all {
 	atomic_uint owners, failures, operations;
 	atomic_uint forks, killed, moved, direct, spliced, fixed, poked;
+	atomic_uint alike, guarded, traced, offline, poisoned;
 };
 
 static struct all *all;
 static struct node *self;
 static __thread sigjmp_buf retry;
 static __thread volatile sig_atomic_t armed;
+/* The page that is read may be gone for good. */
+static __thread volatile sig_atomic_t lost;
 /* The other process of a remote access has ended. */
 static __thread bool vanished;
 
@@ -96,7 +99,7 @@ static void wrong(const char *fmt, ...)
 static void on_fault(int number, siginfo_t *info, void *context)
 {
 	(void)context;
-	if (number == SIGSEGV && armed)
+	if (armed && (number == SIGSEGV || lost))
 		siglongjmp(retry, 1);
 	wrong("signal %d, code %d, at %p (arena %p)", number, info->si_code, info->si_addr,
 	      self ? self->place[self->moves >> 1 & 1] : NULL);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Map, write, fork, unmap, protect, move, split, swap, migrate, lock, pin and
- * merge memory at random in several processes at once, and stop now and then to
+ * merge memory at random in several processes at once, also from outside and under
+ * userfaultfd's protection from writing, and stop now and then to
  * have the oracle (see oracle/) compare the accounting with the page tables.
  *
  * Every process knows what each of its private pages must contain: a page that
@@ -12,6 +13,8 @@
  *
  * Usage: stress SECONDS [SEED]
  */
+#include "madvise.h"
+#include "outside.h"
 #include "setup.h"
 
 #include <signal.h>
@@ -234,6 +237,17 @@ static void pin(struct region *r, unsigned int first)
 	close(fds[1]);
 }
 
+static void fill_from_outside(struct region *r, unsigned int page)
+{
+	const uint32_t tag = __atomic_fetch_add(&control->next_tag, 1, __ATOMIC_RELAXED);
+	bool done;
+
+	verify(r, page);
+	done = written_by_child(word(r, page), tag, rnd(3));
+	if (r->private)
+		r->tag[page] = done ? tag : UNKNOWN;
+}
+
 /* Put something else in the place of a part. */
 static void punch(struct region *r, unsigned int first, unsigned int count)
 {
@@ -255,7 +269,7 @@ static void advise(struct region *r, unsigned int first, unsigned int count)
 	const size_t size = count * page_size;
 	char *at = r->start + first * page_size;
 
-	switch (rnd(5)) {
+	switch (rnd(7)) {
 	case 0:
 		set_tags(r, first, count, madvise(at, size, MADV_DONTNEED) ? UNKNOWN : 0);
 		break;
@@ -271,6 +285,12 @@ static void advise(struct region *r, unsigned int first, unsigned int count)
 		break;
 	case 4:
 		madvise(at, size, rnd(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
+		break;
+	case 5:
+		advise_harmless(at, size, rnd(1024));
+		break;
+	case 6:
+		advise_pair(at, size, rnd(64));
 		break;
 	}
 }
@@ -341,7 +361,7 @@ static void one_op(void)
 	if (first + count > REGION_PAGES)
 		count = REGION_PAGES - first;
 
-	switch (rnd(25)) {
+	switch (rnd(28)) {
 	case 0:
 		if (!rnd(4))
 			map_region(r);
@@ -385,6 +405,12 @@ static void one_op(void)
 		break;
 	case 24:
 		disturb_file(first, count);
+		break;
+	case 25 ... 26:
+		fill_from_outside(r, first);
+		break;
+	case 27:
+		protect_writes(at, count * page_size);
 		break;
 	}
 	__atomic_fetch_add(&control->ops, 1, __ATOMIC_RELAXED);
