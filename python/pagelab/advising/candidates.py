@@ -142,7 +142,7 @@ def _tunables(wanted: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": ":".join([*kept, wanted])}
 
 
-# What has an allocator of a program's own ask for huge pages: jemalloc(3) `thp`, mimalloc's
+# Variables that have a program's own allocator ask for huge pages: jemalloc(3) `thp`, mimalloc's
 # `allow_large_os_pages`.
 _OF_ALLOCATOR = {
     "jemalloc": ("MALLOC_CONF", "thp:always", ","),

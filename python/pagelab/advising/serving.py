@@ -138,7 +138,7 @@ def _listens(pid: int) -> bool:
 
 
 def _files(pid: int) -> Iterator[str]:
-    """What a process has open."""
+    """The targets of a process's open files."""
     with suppress(OSError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):

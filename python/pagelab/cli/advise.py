@@ -127,7 +127,7 @@ def advise(
 
 
 def _host() -> dict[str, str]:
-    """What the answer holds on."""
+    """The machine that the answer is of."""
     return {
         "cpu": here.cpu(),
         "kernel": platform.release(),
@@ -171,7 +171,7 @@ def _print(
 
 
 def _load(load: str | None, metric: str | None, *, explain: bool) -> serving.Load | None:
-    """What works a server. Raises UsageError where the options do not go together."""
+    """The load of a server. Raises UsageError where the options do not go together."""
     if load is None:
         if metric is not None:
             raise UsageError("--metric is of what --load prints")
