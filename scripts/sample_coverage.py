@@ -19,8 +19,8 @@ from pagelab import sampling
 from pagelab.results import Run
 from pagelab.window import Window
 
-PIECE = 250_000
-PERIODS = (1_500_000, 2_500_000)
+PIECE = 100_000
+PERIODS = (600_000, 1_000_000)
 # Known of the whole program, and so without an interval: it may be as far off as this.
 FAULTS = 0.01
 

@@ -68,6 +68,8 @@ pub(crate) struct Unknown {
     /// The chance of a miss, by the number of windows that touched the line before; and of any line.
     chances: Vec<f64>,
     of_any: Option<f64>,
+    /// Lines leave the cache, untouched, before half of a gap is over.
+    brief: bool,
     /// The part of a miss that is due: misses come as evenly as their chances allow.
     due: f64,
 }
@@ -91,6 +93,11 @@ impl Unknown {
         self.here.clear();
         self.windows += 1;
         self.begun = false;
+    }
+
+    /// True unless what was touched half a gap ago has probably left the cache by now.
+    pub(crate) fn lasts(&self) -> bool {
+        !self.brief
     }
 
     /// A line is known to have been touched since the last window.
@@ -151,6 +158,7 @@ impl Unknown {
         let seen = Seen::new(lines, memory);
         // An unknown line has not been touched since the window began, on average half of one ago.
         let time = (seen.time_to_touch(self.capacity) - 0.5).max(0.0);
+        self.brief = time == 0.0;
         self.chances = (seen.untouched(time)).collect();
         self.chances[0] = seen.new_lines(time);
         let (mut misses, mut all) = (0.0, 0.0);

@@ -73,8 +73,12 @@ impl<M: Mmu> Machine<M> {
             &mut self.effects,
         )?;
         self.invalidate();
-        if let Control::Touched { addr, len, .. } = *control {
-            self.fill_touched(Os::asid(process)?, addr..addr.saturating_add(len));
+        if let Control::Touched { addr, len, touch } = *control {
+            let asid = Os::asid(process)?;
+            self.fill_touched(asid, addr..addr.saturating_add(len));
+            if touch != Touch::Executed {
+                self.translate_touched(asid, addr..addr.saturating_add(len))?;
+            }
         }
         let (mut kernel, migration) = self.costs.of(&self.effects);
         kernel += self.effects.faults * self.costs.fault + self.shootdown(process);

@@ -4,11 +4,14 @@ use crate::error::RunError;
 use crate::machine::chunk::CHUNK;
 use crate::machine::requests::{TlbMiss, request};
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
-use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
+use pagelab_addr::{
+    Asid, LINE_BYTES, LINE_SHIFT, PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, VirtAddr, Vpn,
+};
 use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable};
+use std::ops::Range;
 
 impl<M: Mmu> Machine<M> {
     /// Translates a chunk of accesses of one thread in program order: looks up the TLB, walks,
@@ -339,14 +342,42 @@ impl<M: Mmu> Machine<M> {
         }
         self.cores[core].taken_as_hits += 1;
         let request = self.request(core, page, store);
-        let port = &mut port!(self, core);
-        self.mmu.walk::<Baseline>(&request, port, &mut self.walks);
-        self.walks.asked.clear();
-        self.walks.behind.clear();
-        self.walks.ahead.clear();
+        self.mmu.bring(&request, &mut self.walks);
         let name = self.mmu.entry(core, page.id);
         self.chunk.enter(bits | request::SECOND_TLB, name);
         Some(found.pfn)
+    }
+
+    /// Has the TLB hold pages that a sample's gap touched first, as far as it holds so many and would still have
+    /// them.
+    pub(super) fn translate_touched(
+        &mut self,
+        asid: Asid,
+        touched: Range<u64>,
+    ) -> Result<(), RunError> {
+        let core = self.current_core();
+        let unknown = self.cores[core].unknown.as_ref();
+        if M::FREE || M::LOOKS_INTO_CACHES || unknown.is_some_and(|unknown| !unknown.lasts()) {
+            return Ok(());
+        }
+        let pages = (touched.start >> PAGE_SHIFT)..touched.end.div_ceil(PAGE_BYTES);
+        let held = pages.end.saturating_sub(self.tlb_entries as u64);
+        let mut next = held.max(pages.start);
+        while next < pages.end {
+            let vpn = Vpn(next);
+            let id = self.page_id(asid, vpn.address().0)?;
+            let page = Page { id, asid, vpn };
+            let found = self.mmu.table().lookup(page);
+            let size = found.map_or(PageSize::Base4K, |found| found.size);
+            next = vpn.align_down(size).0 + u64::from(size.base_pages());
+            let request = self.request(core, page, false);
+            self.mmu.bring(&request, &mut self.walks);
+            let entry = self.unit(core, page);
+            if let Some(unknown) = &mut self.cores[core].unknown {
+                unknown.touch(entry);
+            }
+        }
+        Ok(())
     }
 
     /// The TLB entry of a page, the same for all of a large one.

@@ -101,6 +101,10 @@ impl<D: AroundConventional> Mmu for D {
         AroundConventional::walk::<S>(self, request, port, walks)
     }
 
+    fn bring(&mut self, request: &Request, walks: &mut Walks) {
+        self.walked_mut().bring(request, walks);
+    }
+
     fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
         self.walked_mut().lookup_code(core, page)
     }

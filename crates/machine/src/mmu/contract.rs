@@ -83,6 +83,10 @@ pub trait Mmu {
         walks: &mut Walks,
     ) -> Option<Found>;
 
+    /// Enters a page that the TLB lacks only because a sample left out its use: as its fault brought it in,
+    /// and by a walk that nobody pays for. For designs that do not look into caches.
+    fn bring(&mut self, request: &Request, walks: &mut Walks);
+
     /// Looks up a page of code that the instructions' first-level TLB does not have, wherever it can
     /// be but in the page table.
     fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn>;

@@ -122,6 +122,14 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         })
     }
 
+    fn bring(&mut self, request: &Request, walks: &mut Walks) {
+        let &Request { core, page, .. } = request;
+        if let Some(found) = self.table.walk(core, page, &mut walks.asked) {
+            self.tlbs[core].fill_first_touched::<Baseline>(page, found, &self.table);
+        }
+        walks.asked.clear();
+    }
+
     fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
         self.tlbs[core].lookup_code::<Baseline>(page)
     }

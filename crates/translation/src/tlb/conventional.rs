@@ -201,6 +201,16 @@ impl Tlb for ConventionalTlb {
         size.order()
     }
 
+    fn fill_first_touched<S: Simd>(
+        &mut self,
+        page: Page,
+        translation: Translation,
+        _: &impl Mapped,
+    ) -> u32 {
+        self.fill_page::<S>(page.id, translation);
+        translation.size.order()
+    }
+
     fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
         let page = page.id;
         if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, 0) {

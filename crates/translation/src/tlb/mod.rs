@@ -72,6 +72,17 @@ pub trait Tlb {
     /// that it was for. Returns log2 of the aligned base pages that may have come with the page.
     fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32;
 
+    /// Enters a page as the walk after its fault did, where that found none of its neighbours mapped yet.
+    /// Returns what [`Tlb::fill`] does.
+    fn fill_first_touched<S: Simd>(
+        &mut self,
+        page: Page,
+        translation: Translation,
+        mapped: &impl Mapped,
+    ) -> u32 {
+        self.fill::<S>(page, translation, mapped)
+    }
+
     /// Looks a page of code up in the second level, for a first level of the instructions' own.
     fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn>;
 
