@@ -35,4 +35,4 @@ pub use source::{Source, SourceError, Unit, WarmUp, WarmedUp};
 pub use stores::Stores;
 pub use touched::{Touched, say_touched};
 pub use trace::{DivisibleTrace, Metadata, TraceReader, TraceWriter};
-pub use window::{Selection, Window};
+pub use window::{Selection, Window, period_behind};

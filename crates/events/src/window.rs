@@ -1,9 +1,10 @@
 use crate::{
-    Access, Batch, Control, Flow, Source, SourceError, Touch, Touched, Unit, WarmUp, dependence,
-    say_touched,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Source, SourceError, Touch, Touched, Unit,
+    WarmUp, dependence, say_touched,
 };
 use pagelab_addr::{VirtAddr, Vpn};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 /// Part of a stream that is wanted, counted over all its processes and threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,24 +17,37 @@ pub struct Selection {
     pub period: u64,
     /// ... keep the first so many; 0 for all.
     pub sample: u64,
+    /// Periods grow: each is at least this part of the way so far; 0 if they do not.
+    pub thinning: u64,
     /// End when so many were kept.
     pub limit: Option<u64>,
 }
 
 impl Selection {
-    /// True if an access before which there were so many units is wanted.
-    fn wants(&self, position: u64) -> bool {
-        let Some(place) = position.checked_sub(self.skip) else {
-            return false;
-        };
-        let Selection { period, sample, .. } = *self;
-        sample == 0 || period == 0 || place % period < sample
+    /// True if a place that lies so far behind what was skipped is wanted; `period` is the one that it is in or one
+    /// before, and becomes the one that it is in.
+    fn wants(&self, place: u64, period: &mut Range<u64>) -> bool {
+        if self.sample == 0 || self.period == 0 {
+            return true;
+        }
+        while place >= period.end {
+            *period = period_behind(period.end, self.period, self.thinning);
+        }
+        place - period.start < self.sample
     }
 
     /// True if all that is wanted has been kept.
     fn ends(&self, kept: u64) -> bool {
         self.limit.is_some_and(|limit| kept >= limit)
     }
+}
+
+/// The period of a sample that begins here: it is at least so long, and with `thinning` at least this part of the
+/// way so far. A program of unknown length is then sampled in some `thinning` pieces for each time that it becomes e
+/// times as long, the later the fewer.
+pub fn period_behind(start: u64, period: u64, thinning: u64) -> Range<u64> {
+    let grown = start.checked_div(thinning).unwrap_or(0);
+    start..start.saturating_add(period.max(grown))
 }
 
 /// A part of a source.
@@ -50,6 +64,8 @@ pub struct Window<S> {
     selection: Selection,
     /// Units before the next access.
     position: u64,
+    /// The period of the sample that the last access was in, from what is skipped on.
+    period: Range<u64>,
     kept: u64,
     input: Batch,
     /// By process and thread.
@@ -61,6 +77,10 @@ pub struct Window<S> {
 #[derive(Default)]
 struct Memory {
     touched: Touched,
+    /// By code that was executed there.
+    executed: Touched,
+    /// The pages of each block of code.
+    code: Vec<Range<u64>>,
     /// The processes of which it is told, and those of which the source has left out more than it tells.
     told: HashSet<u32>,
     untold: HashSet<u32>,
@@ -70,6 +90,7 @@ impl Memory {
     /// Takes in an event of the source.
     fn control(&mut self, process: u32, control: &Control) {
         self.touched.control(process, control);
+        self.executed.control(process, control);
         match *control {
             Control::Touched { .. } => {
                 self.told.insert(process);
@@ -94,10 +115,32 @@ impl Memory {
         }
     }
 
+    /// Takes in the code that a batch defines.
+    fn define(&mut self, definitions: &[Definition]) {
+        let blocks = definitions
+            .iter()
+            .filter_map(|definition| match definition {
+                Definition::Block(block) => Some(pages(block)),
+                _ => None,
+            });
+        self.code.extend(blocks);
+    }
+
     /// Something is left out: says, once, that what it touches first is told.
     fn tell(&mut self, batch: &mut Batch) {
         if !self.untold.contains(&batch.process) && self.told.insert(batch.process) {
             batch.push_control(Control::TOUCHES_TOLD);
+        }
+    }
+
+    /// The execution of a block is left out: says what code it touches first.
+    fn leave_out_code(&mut self, block: u32, batch: &mut Batch) {
+        self.tell(batch);
+        let at = batch.len() as u32;
+        for page in (self.code.get(block as usize).cloned().unwrap_or_default()).map(Vpn) {
+            if self.executed.touch(batch.process, page, false) {
+                say_touched(&mut batch.controls, at, page, Touch::Executed);
+            }
         }
     }
 
@@ -122,6 +165,13 @@ impl Memory {
             }
         }
     }
+}
+
+/// The pages that a block's instructions are in.
+fn pages(block: &CodeBlock) -> Range<u64> {
+    let bytes: u64 = block.lengths.iter().copied().map(u64::from).sum();
+    let last = block.pc.saturating_add(bytes.saturating_sub(1));
+    VirtAddr(block.pc).vpn().0..VirtAddr(last).vpn().0 + 1
 }
 
 #[derive(Clone, Copy)]
@@ -190,6 +240,7 @@ impl<S: Source> Window<S> {
             source,
             selection,
             position: 0,
+            period: period_behind(0, selection.period, selection.thinning),
             kept: 0,
             input: Batch::default(),
             threads: BTreeMap::new(),
@@ -202,6 +253,7 @@ impl<S: Source> Window<S> {
         let mut input = std::mem::take(&mut self.input);
         batch.process = input.process;
         let mut current = self.threads.entry((input.process, 0)).or_default();
+        self.memory.define(&input.definitions);
         batch.definitions.append(&mut input.definitions);
         let mut controls = input.controls.iter().peekable();
         let mut flow = input.flow.iter().peekable();
@@ -247,7 +299,8 @@ impl<S: Source> Window<S> {
                     (end.saturating_sub(1), instructions)
                 }
             };
-            let wanted = self.selection.wants(at);
+            let wanted = (at.checked_sub(self.selection.skip))
+                .is_some_and(|place| self.selection.wants(place, &mut self.period));
             self.position += units;
             if wanted {
                 self.kept += units;
@@ -264,14 +317,18 @@ impl<S: Source> Window<S> {
                 batch.push(access);
                 batch.site.extend(input.site.get(index));
             } else {
-                let blocks = |entry: &mut (u32, Flow)| matches!(entry.1, Flow::Block(_));
-                batch.flow.extract_if(started.., blocks).for_each(drop);
                 while mispredicted
                     .next_if(|(at, _)| *at as usize <= index)
                     .is_some()
                 {}
                 current.leave_out(instructions, 1);
                 current.announce(batch);
+                for (at, entry) in batch.flow.split_off(started) {
+                    match entry {
+                        Flow::Thread(_) => batch.flow.push((at, entry)),
+                        Flow::Block(block) => self.memory.leave_out_code(block, batch),
+                    }
+                }
                 self.memory.leave_out(access, batch);
             }
         }
@@ -311,6 +368,7 @@ impl<S: Source> Source for Window<S> {
             period,
             sample,
             limit,
+            thinning: 0,
             ..
         } = self.selection
         else {

@@ -72,6 +72,7 @@ pub(crate) fn record(
         skip,
         limit,
         sample,
+        thinning,
         in_instructions,
         warm_up: _,
     } = serde_json::from_str(window).map_err(error)?;
@@ -92,6 +93,7 @@ pub(crate) fn record(
             limit: interval,
             period,
             sample,
+            thinning,
         },
         follow_exec: options.follow_exec,
         with_code: options.code,

@@ -68,6 +68,9 @@ pub(crate) struct WindowSpec {
     pub(crate) limit: Option<u64>,
     /// Sample: the first so many (the first number) of every so many (the second).
     pub(crate) sample: Option<(u64, u64)>,
+    /// Periods grow: each is at least this part of the way so far; 0 if they do not.
+    #[serde(default)]
+    pub(crate) thinning: u64,
     pub(crate) in_instructions: bool,
     /// Part of each piece that is not measured.
     pub(crate) warm_up: u64,
@@ -174,6 +177,7 @@ impl WindowSpec {
             skip: self.skip,
             period,
             sample,
+            thinning: self.thinning,
             limit: self.limit,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pagelab_events::{Batch, Flow, dependence};
+use pagelab_events::{Batch, Flow, dependence, period_behind};
 use pagelab_recorder_wire::region::Header;
 
 use crate::left_out::LeftOut;
@@ -24,6 +24,8 @@ pub struct Window {
     pub period: u64,
     /// ... record the first so many; with a period of 0, all.
     pub sample: u64,
+    /// Periods grow: each is at least this part of the way so far; 0 if they do not.
+    pub thinning: u64,
 }
 
 impl Window {
@@ -42,11 +44,18 @@ impl Window {
         if self.period == 0 {
             return (true, end);
         }
-        let start = at - into % self.period;
-        if at - start < self.sample {
-            (true, (start + self.sample).min(end))
+        let mut period = match self.thinning {
+            0 => (into - into % self.period)..into.saturating_add(self.period - into % self.period),
+            thinning => period_behind(0, self.period, thinning),
+        };
+        while into >= period.end {
+            period = period_behind(period.end, self.period, self.thinning);
+        }
+        let piece = period.start.saturating_add(self.sample);
+        if into < piece {
+            (true, self.skip.saturating_add(piece).min(end))
         } else {
-            (false, start.saturating_add(self.period))
+            (false, self.skip.saturating_add(period.end))
         }
     }
 }
@@ -284,18 +293,32 @@ mod tests {
     fn recorded(window: &Window, at: u64) -> bool {
         at >= window.skip
             && (window.limit == 0 || at - window.skip < window.limit)
-            && (window.period == 0 || (at - window.skip) % window.period < window.sample)
+            && (window.period == 0 || into_period(window, at - window.skip) < window.sample)
+    }
+
+    fn into_period(window: &Window, place: u64) -> u64 {
+        let (mut start, mut length) = (0, window.period);
+        for at in 0..place + 1 {
+            if at - start == length {
+                start = at;
+                length = (at.checked_div(window.thinning).unwrap_or(0)).max(window.period);
+            }
+        }
+        place - start
     }
 
     #[test]
     fn phases_agree_with_their_definition() {
-        for (skip, limit, period, sample) in [
-            (0, 0, 0, 0),
-            (7, 0, 0, 0),
-            (7, 5, 0, 0),
-            (0, 25, 10, 3),
-            (4, 12, 10, 3),
-            (4, 0, 10, 10),
+        for (skip, limit, period, sample, thinning) in [
+            (0, 0, 0, 0, 0),
+            (7, 0, 0, 0, 0),
+            (7, 5, 0, 0, 0),
+            (0, 25, 10, 3, 0),
+            (4, 12, 10, 3, 0),
+            (4, 0, 10, 10, 0),
+            (0, 0, 5, 5, 4),
+            (4, 0, 5, 3, 1),
+            (4, 50, 2, 2, 3),
         ] {
             let window = Window {
                 in_instructions: false,
@@ -303,11 +326,12 @@ mod tests {
                 limit,
                 period,
                 sample,
+                thinning,
             };
-            for at in 0..60 {
+            for at in 0..100 {
                 let (open, until) = window.phase(at);
                 assert_eq!(open, recorded(&window, at), "{window:?} at {at}");
-                assert!((at..until.min(60)).all(|at| recorded(&window, at) == open));
+                assert!((at..until.min(100)).all(|at| recorded(&window, at) == open));
             }
         }
     }

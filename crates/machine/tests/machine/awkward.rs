@@ -320,7 +320,7 @@ proptest! {
         limit in proptest::option::of(0u64..500),
     ) {
         let machine = MachineConfig { cores, ..machine };
-        let selection = Selection { unit, skip, period, sample, limit };
+        let selection = Selection { unit, skip, period, sample, thinning: 0, limit };
         for design in Design::all().map(Design::name) {
             let run = |lengths| {
                 let source = Batches::new(&steps, lengths);

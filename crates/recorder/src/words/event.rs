@@ -8,6 +8,8 @@ use pagelab_recorder_wire::region;
 use super::codec::Damaged;
 use crate::window::Window;
 
+/// Place of a window's thinning among the flags.
+const THINNING: u32 = 3;
 /// Texts are not longer.
 const MOST_TEXT: u64 = 1 << 20;
 
@@ -159,11 +161,13 @@ impl Head {
             limit,
             period,
             sample,
+            thinning,
         } = self.window;
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
         let flags = u64::from(in_instructions)
             | u64::from(self.with_code) << 1
-            | u64::from(self.verbatim) << 2;
+            | u64::from(self.verbatim) << 2
+            | thinning << THINNING;
         let mut out = region::MAGIC.to_le_bytes().to_vec();
         let about = self.about.len() as u64;
         let pid = u64::from(self.pid);
@@ -217,6 +221,7 @@ impl Head {
                 limit,
                 period,
                 sample,
+                thinning: flags >> THINNING,
             },
             with_code: flags & 2 != 0,
             verbatim: flags & 4 != 0,

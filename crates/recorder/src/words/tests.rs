@@ -398,7 +398,12 @@ fn windows() -> impl Strategy<Value = Window> {
             limit,
             ..Window::default()
         }),
-        1 => (1u64..500).prop_map(|sample| Window { sample, period: 3 * sample, ..Window::default() }),
+        1 => (1u64..500, prop_oneof![Just(0u64), 1u64..20]).prop_map(|(sample, thinning)| Window {
+            sample,
+            period: 3 * sample,
+            thinning,
+            ..Window::default()
+        }),
     ]
 }
 
