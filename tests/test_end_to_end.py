@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from emulators import needs_recorder
+from pagelab.results import load
 from processes import PATIENCE, until
 
 
@@ -572,6 +573,38 @@ def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
     counts = {run["accesses"] for run in comparison["runs"]}
     assert counts == {comparison["recording"]["accesses"]}
     assert (tmp_path / "out" / "report.html").exists()
+
+
+@needs_recorder
+def test_a_program_that_does_not_end_is_ended_after_a_time(tmp_path: Path) -> None:
+    done = pagelab(
+        *("compare", "-q", "-d", "radix", "--time", "2", "--out", "o", "--"),
+        *("sh", "-c", "while :; do :; done"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "The program was ended after 2.0 s, as was asked" in done.stdout
+    assert result(tmp_path / "o")["recording"]["ended_after"] == 2.0
+
+
+@needs_recorder
+def test_of_a_long_program_pieces_are_taken_that_stand_for_all(tmp_path: Path) -> None:
+    # Each round touches as many pages; some 49 million accesses.
+    script = "a = bytearray(1 << 24)\nfor _ in range(25): sum(a[::256])"
+    program = (sys.executable, "-c", script)
+    for name, option in (("part", ()), ("all", ("--full",))):
+        done = pagelab(
+            *("compare", "-q", "-d", "radix,ideal", *option, "--out", name, "--", *program),
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+    part, whole = (load(tmp_path / name) for name in ("part", "all"))
+    sampled, run = part.runs[0], whole.runs[0]
+    assert sampled.sample is not None
+    assert run.accesses / 5 < sampled.accesses < run.accesses / 2
+    assert sampled.sample.instructions == pytest.approx(run.instructions, rel=0.01)
+    assert sampled.os.faults == pytest.approx(run.os.faults, rel=0.01)
+    assert sampled.elapsed == pytest.approx(run.elapsed, rel=0.1)
 
 
 @needs_recorder

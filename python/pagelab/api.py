@@ -36,7 +36,7 @@ from pagelab.progress import Display, display
 from pagelab.recording import RecordingError
 from pagelab.results import Comparison, Failure, Recording, Run
 from pagelab.sources import Programs, Source, Trace, Workload, at_once, is_built_in
-from pagelab.window import Window
+from pagelab.window import OF_PROGRAMS, Window
 
 if TYPE_CHECKING:
     from pagelab.measuring.result import Measurement
@@ -52,10 +52,16 @@ DEFAULT_LIMIT = 500_000_000
 PAPER = "dpt-paper"
 
 
-def bounded(window: Window) -> Window:
-    """The window with an end: a sample's comes when as much has been taken as else in one piece."""
+def part(window: Window, *, full: bool = False) -> Window:
+    """The part of a program that is recorded to be simulated: samples of all, unless it is said.
+
+    What is taken in `full` has an end, a sample's when as much has been taken as else in one piece.
+    """
     if window.limit:
         return window
+    if not (full or window.sample):
+        sample, thinning = OF_PROGRAMS.sample, OF_PROGRAMS.thinning
+        return replace(window, sample=sample, thinning=thinning)
     taken, period = window.sample or (1, 1)
     return replace(window, limit=DEFAULT_LIMIT * period // taken)
 
@@ -71,6 +77,7 @@ def record(
     cpu: str | None = None,
     defer: bool = False,
     keep_words: bool = False,
+    seconds: float | None = None,
     progress: bool = False,
     forecast: Forecast | None = None,
 ) -> Recording:
@@ -81,6 +88,8 @@ def record(
     the programs that it executes, `code` keeps which instruction makes each access, so that
     simulations can say where misses come from. `qemu` is the emulator instead of the one that
     `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it.
+
+    The program is ended after so many `seconds`, if they are given.
 
     With `defer` the trace is made when the program has ended, so that it has less to wait for; what
     it is made of is in a file beside it meanwhile (its name with `.words` behind it), and stays
@@ -110,6 +119,7 @@ def record(
             cpu=cpu,
             defer=defer,
             keep_words=keep_words,
+            seconds=seconds,
             forecast=forecast,
         )
     # Arguments need not be text; JSON must be.
@@ -177,6 +187,7 @@ def compare(
     copies: int = 1,
     seed: int | None = None,
     window: Window = EVERYTHING,
+    full: bool = False,
     follow_exec: bool = True,
     code: bool = True,
     heat_map: bool = False,
@@ -188,10 +199,11 @@ def compare(
 ) -> Comparison:
     """Simulates several designs over the same program.
 
-    `source` is as for `simulate`, or a program to record, as a list of it and its arguments: its
-    first 500 million accesses unless `window` has a limit, with `code` as for `record`. `designs`
-    are those of `pagelab.designs.USUAL` unless given. With several page sizes in `pages`, or
-    machines in `machine`, each design is there with each of them. With `heat_map` each run has one:
+    `source` is as for `simulate`, or a program to record, as a list of it and its arguments: a
+    sample (`pagelab.window.OF_PROGRAMS`) unless `window` says what, or in `full` its first 500
+    million accesses; with `code` as for `record`. `designs` are those of `pagelab.designs.USUAL`
+    unless given. With several page sizes in `pages`, or machines in `machine`, each design is there
+    with each of them. With `heat_map` each run has one:
     accesses, TLB misses and faults by address and time. `parallel` are simulated at once,
     one a processor unless given; with `workers` the source is cut into pieces, so many of which are
     simulated at once, one design after the other (docs/scale.md); with `dask`, the address of a
@@ -215,13 +227,13 @@ def compare(
     if isinstance(source, Sequence) and not isinstance(source, str):
         # Errors in the rest are said before the program runs.
         work = check(designs, machine=machine, pages=pages, seed=seed)
-        part = bounded(window)
+        taken = part(window, full=full or bool(workers or dask))
         with TemporaryDirectory(prefix="pagelab-") as scratch:
             recorded = record(
                 source,
                 Path(scratch) / "trace",
-                window=part,
-                forecast=Forecast(work, part, parallel or workers or jobs.available_processors()),
+                window=taken,
+                forecast=Forecast(work, taken, parallel or workers or jobs.available_processors()),
                 follow_exec=follow_exec,
                 code=code,
                 progress=progress,

@@ -30,7 +30,12 @@ def caveats(comparison: Comparison) -> list[str]:
         )
     if recording is not None and recording.incomplete:
         found.append(f"The recording is incomplete: {recording.incomplete}.")
-    if recording is not None and recording.limited:
+    if recording is not None and recording.ended_after is not None:
+        found.append(
+            f"The program was ended after {units.duration(recording.ended_after)}, as was asked; "
+            "this speaks of what it did until then."
+        )
+    elif recording is not None and recording.limited:
         found.append(
             f"Only part of the program was recorded ({units.count(recording.accesses)} "
             "accesses). What was left out may behave differently."

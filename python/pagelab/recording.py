@@ -7,6 +7,7 @@ import shlex
 import shutil
 import stat
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,9 +96,12 @@ def record(
     cpu: str | None = None,
     defer: bool = False,
     keep_words: bool = False,
+    seconds: float | None = None,
     forecast: "Forecast | None" = None,
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
+
+    It is ended after so many `seconds`, where they are given.
 
     With `code` the trace has what was executed as well. `qemu` is the emulator instead of the one
     that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
@@ -123,6 +127,7 @@ def record(
     unit = "instructions" if window.in_instructions else "accesses"
     started = time.monotonic()
     making = _Making()
+    over = threading.Event()
 
     def progress(done: int, total: int | None, made: tuple[int, int] | None = None) -> bool:
         if made:
@@ -138,7 +143,9 @@ def record(
             meter.expect(said)
         # Nobody knows the program's length: the total is where its recording would end.
         meter.update(done, None, text)
-        return not stop.wanted
+        if seconds is not None and elapsed > seconds and not made:
+            over.set()
+        return not (stop.wanted or over.is_set())
 
     try:
         text = jobs.in_thread(
@@ -160,8 +167,12 @@ def record(
     outcome["notes"] += _set_id(command[0])
     done = outcome[unit]
     # A sample has all of a program that ends in its first piece.
-    most = min(window.limit or math.inf, window.sample[0] if window.sample else math.inf)
-    limited = bool(window.skip) or done >= most
+    first = window.sample[0] * max(window.thinning, 1) if window.sample else math.inf
+    most = min(window.limit or math.inf, first)
+    limited = bool(window.skip) or done >= most or over.is_set()
+    if over.is_set() and not stop.wanted:
+        # The program has not failed.
+        outcome |= {"exit_status": 0, "signal": None, "ended_after": seconds}
     return Recording.model_validate(outcome | {"limited": limited})
 
 
@@ -231,6 +242,8 @@ def summary(outcome: Recording) -> str:
         text += f"; the program had ended after {units.duration(outcome.running_seconds)}"
     if outcome.limited:
         text += "; the rest of the program was left out (--skip, --limit, --sample)"
+    if outcome.ended_after is not None:
+        text += f"; the program was ended after {units.duration(outcome.ended_after)} (--time)"
     if outcome.incomplete:
         text += f"; the recording ends early: {outcome.incomplete}"
         if outcome.bytes:

@@ -276,6 +276,8 @@ class Recording(Table):
     processes: Natural = 1
     threads: Natural = 1
     limited: bool
+    ended_after: float | None = None
+    """Seconds after which it was asked to be ended, and was."""
     incomplete: str | None
     programs: Natural = 1
     """Programs recorded: the first, and those it started by execve that were followed."""

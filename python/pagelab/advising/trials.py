@@ -93,11 +93,6 @@ class Trial:
         """Page faults of a run, the median."""
         return statistics.median(run.faults for run in self.runs)
 
-    @property
-    def seconds(self) -> float:
-        """Processor time of a run, the median."""
-        return statistics.median(run.cpu for run in self.runs)
-
 
 @dataclass(frozen=True)
 class Trials:

@@ -11,12 +11,7 @@ from pagelab.advising.candidates import Candidate
 from pagelab.annotating import By
 from pagelab.measuring.given_pages import OWN
 from pagelab.results import Comparison
-from pagelab.window import Window
 
-# A program makes about so many accesses a second; so many are simulated, in pieces of a million.
-_A_SECOND = 1_000_000_000
-_TAKEN = 100_000_000
-_PIECE = 1_000_000
 # Page sizes that memory is backed with, by the kernel's mode.
 _PAGES = {"always": "2M", "madvise": "madvise", "never": "4K"}
 # Rows that are named, and the least share that makes one worth it.
@@ -55,19 +50,14 @@ class Why:
 def ask(
     command: Sequence[str],
     candidates: list[Candidate],
-    seconds: float,
     *,
     machine: str | None,
     progress: bool,
 ) -> Why:
     """Records the program as it is and with each setting, and simulates it on a machine.
 
-    Of a program that takes longer than a tenth of a second pieces are simulated. Raises
-    PagelabError when it cannot be recorded.
+    Raises PagelabError when it cannot be recorded.
     """
-    accesses = int(seconds * _A_SECOND)
-    period = _PIECE * max(1, accesses // _TAKEN)
-    window = Window(sample=(_PIECE, period)) if period > _PIECE else Window()
     own = _PAGES[advice.huge_pages() or "never"]
 
     def simulated(environment: dict[str, str], pages: list[str]) -> Comparison:
@@ -77,7 +67,6 @@ def ask(
                 ["radix"],
                 machine=machine,
                 pages=pages,
-                window=window,
                 progress=progress,
             )
 

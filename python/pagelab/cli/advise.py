@@ -105,7 +105,6 @@ def advise(
         found_why = why.ask(
             program,
             [one.trial.candidate for one in decided.verdicts],
-            decided.trials.base.seconds,
             machine=machine,
             progress=not quiet,
         )

@@ -49,6 +49,10 @@ def compare(
     warm_up: options.WarmUp = None,
     sampled: options.Sampled = False,
     full: options.Full = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--time", min=1, help="End PROGRAM after so many seconds, and go on."),
+    ] = None,
     windows: options.Windows = None,
     follow_exec: Annotated[
         bool,
@@ -91,8 +95,8 @@ def compare(
     """
     if bool(program) == bool(trace or workload):
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
-    if program and (sampled or full or windows is not None):
-        raise UsageError("--sampled, --full and --windows are for a --workload")
+    if program and (sampled or windows is not None):
+        raise UsageError("--sampled and --windows are for a --workload")
     # First: measuring the machine may take minutes.
     store.check(out)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
@@ -101,7 +105,7 @@ def compare(
     source: Source | Recording
     if program:
         recording.find(program[0])
-        window = api.bounded(window)
+        window = api.part(window, full=full or bool(parallel or dask))
         name = Path(program[0]).name
     else:
         sampling = options.windows(sampled, full, windows)
@@ -127,6 +131,7 @@ def compare(
                 code=code,
                 qemu=qemu,
                 cpu=cpu,
+                seconds=seconds,
                 forecast=Forecast(work, window, at_once),
             )
             source = _record(record, program, file, window, as_json=as_json, quiet=quiet)

@@ -142,7 +142,10 @@ Dask = Annotated[
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
 ]
-Full = Annotated[bool, typer.Option("--full", help="Simulate every access of a built-in program.")]
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="Take every access, of a PROGRAM the first 500 million."),
+]
 Windows = Annotated[
     int | None,
     typer.Option("--windows", min=2, help="Sample a built-in program in so many windows."),
