@@ -219,10 +219,10 @@ def run(
         if nodes is not None and nodes < least:
             raise UsageError(f"{memory_manager} needs --nodes {least}")
         nodes = nodes or least
-        _image(where, tuple(debug or ()))
+        append = f"{append} {manager.APPEND}".strip()
+        _image(where, tuple(debug or ()), append)
         prepared = manager.prepare(where, tuple(debug or ()))
         command = manager.wrap(where, prepared, memory_manager, command)
-        append = f"{append} {manager.APPEND}".strip()
     machine = _machine(where, debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
     if walks:
         kbuild.need_designs(where, tuple(debug or ()), "dpt")
@@ -418,11 +418,15 @@ def _explain(result: guest.Result, *, verbose: bool) -> None:
         print("Its console:", *result.console[-guest.CONSOLE_LINES :], sep="\n")
 
 
-def _image(where: layout.Layout, options: tuple[str, ...]) -> Path:
+def _image(where: layout.Layout, options: tuple[str, ...], append: str) -> Path:
     """The kernel; it is built first where there is none."""
     guest.need_qemu()
+    kbuild.need_designs(where, options, append)
     image = where.image(options)
-    return image if image.exists() else making.make(where, options, _CPUS, _console)
+    if not image.exists():
+        making.make(where, options, _CPUS, _console)
+        kbuild.need_designs(where, options, append)
+    return image
 
 
 def _machine(
@@ -437,8 +441,7 @@ def _machine(
     timeout: float = 600.0,
 ) -> guest.Machine:
     options = tuple(debug or ())
-    image = _image(where, options)
-    kbuild.need_designs(where, options, append)
+    image = _image(where, options, append)
     return guest.Machine(
         image=image,
         init=where.linux / "guest" / "init",
