@@ -23,11 +23,9 @@ pub enum GeometryError {
         "caches.prefetch: streams are at most 1024, ahead is at most 63, within 1 to 63, at_once 1 to 8"
     )]
     Prefetch,
-    /// More instructions or longer distances than prefetchers can have.
-    #[error(
-        "caches.prefetch.strides: instructions are 1 to 65536, ahead is 0 to 64, longest 1 to 1048576"
-    )]
-    Strides,
+    /// Keys that a prefetcher cannot have.
+    #[error("caches.prefetch.{0}")]
+    Prefetcher(&'static str),
     /// The value that makes a second level busy is no share.
     #[error("caches.prefetch.busy is not between 0 and 1")]
     Busy,

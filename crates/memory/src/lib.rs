@@ -2,7 +2,6 @@
 
 mod banks;
 mod cache;
-mod demand;
 mod dram;
 mod geometry;
 mod hinted_sets;
@@ -10,14 +9,12 @@ mod lanes;
 mod lru_keys;
 mod lru_sets;
 mod modulo;
-mod prefetcher;
+mod prefetch;
 mod replacement;
 pub mod simd;
-mod strides;
 
 pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
 pub use cache::{Cache, CacheAccess, CacheConfig, MODIFY, NO_LINE, Outcome};
-pub use demand::MOST_ASKED;
 pub use dram::{Dram, DramConfig, RowsConfig, SIXTEENTHS};
 pub use geometry::GeometryError;
 pub use hinted_sets::HintedSets;
@@ -25,6 +22,7 @@ pub use lanes::host_prefetch;
 pub use lru_keys::LruKeys;
 pub use lru_sets::LruSets;
 pub use modulo::Modulo;
-pub use prefetcher::{MAX_PREFETCHES, PrefetchConfig, Prefetcher};
+pub use prefetch::{
+    Load, MAX_PREFETCHES, MOST_ASKED, NextLineKeys, PrefetchConfig, Prefetchers, StridesConfig,
+};
 pub use replacement::Replacement;
-pub use strides::{Strides, StridesConfig};

@@ -13,7 +13,7 @@ use crate::config::{FilledPages, WalksEnter};
 use crate::machine::chunk::Chunk;
 use crate::machine::requests::{TlbMiss, request};
 use pagelab_memory::simd::{Baseline, Simd, SimdLevel};
-use pagelab_memory::{Cache, MODIFY, Prefetcher, dispatch_released};
+use pagelab_memory::{Cache, MODIFY, Prefetchers, dispatch_released};
 
 /// [`reference`] at a level of instruction set. It is not compiled into each design's machine: there is one,
 /// whatever the design.
@@ -66,7 +66,7 @@ pub(crate) fn reference<S: Simd>(
                 with_filled: [filled_to_l2, filled_to_llc],
             },
         prefetches,
-        strided,
+        by_loads,
         filled,
         written_entries,
         requests,
@@ -78,7 +78,7 @@ pub(crate) fn reference<S: Simd>(
         l1,
         l2,
         walks_enter,
-        prefetcher,
+        prefetchers,
         unknown: unknown_to_l2,
         ..
     } = &mut caches[core];
@@ -115,11 +115,11 @@ pub(crate) fn reference<S: Simd>(
     }
     let FromL1 { descents, len, .. } = from_l1;
     let mut down = &descents[..len];
-    if let Some(prefetcher) = prefetcher {
+    if let Some(prefetchers) = prefetchers {
         accesses(requests.as_slice(), tlb_misses.as_slice(), accesses_of);
         prefetch(
-            prefetcher,
-            (down, strided),
+            prefetchers,
+            (down, by_loads),
             (accesses_of, frame_beside),
             outgoing,
             with_prefetches,
@@ -146,7 +146,9 @@ pub(crate) fn reference<S: Simd>(
         len: 0,
         outgoing,
     };
-    let pairs = prefetcher.as_ref().is_some_and(Prefetcher::completes_pairs);
+    let pairs = prefetchers
+        .as_ref()
+        .is_some_and(Prefetchers::completes_pairs);
     if pairs {
         complete_pairs::<S>(l2, &mut from_l2, prefetches);
     } else {
@@ -162,8 +164,8 @@ pub(crate) fn reference<S: Simd>(
     if let Some(unknown) = unknown_to_l2.as_mut().filter(|_| directory.is_none()) {
         len = decide_l2(unknown, down, (descents, len), decided, outgoing, answers);
     }
-    if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
-        answer(prefetcher, down, &descents[..len], accesses_of, outgoing);
+    if let Some(prefetchers) = prefetchers.as_mut().filter(|p| p.wants_answers()) {
+        answer(prefetchers, down, &descents[..len], accesses_of, outgoing);
     }
     if pairs {
         drop_unneeded_pairs(held, &descents[..len], outgoing);

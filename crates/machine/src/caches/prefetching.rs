@@ -4,7 +4,7 @@ use super::descent::{Descent, OUT};
 use super::outcomes::{At, FromL2};
 use crate::machine::requests::{Prefetch, TlbMiss, request};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{Cache, Prefetcher};
+use pagelab_memory::{Cache, Prefetchers};
 
 /// Finds the frame of the page that lies after the page of an access of the chunk in its address space
 /// (with `true`), or before it. `None` where none is mapped.
@@ -39,12 +39,12 @@ pub(super) fn accesses(requests: &[u8], tlb_misses: &[TlbMiss], accesses: &mut V
     }
 }
 
-/// Adds to what goes on to the second level what the prefetchers make of it, and what instructions'
-/// strides have fetched.
+/// Adds to what goes on to the second level what the prefetchers make of it, and what they fetch for
+/// loads.
 #[inline(never)]
 pub(super) fn prefetch(
-    prefetcher: &mut Prefetcher,
-    (down, strided): (&[Descent], &[(u32, u32)]),
+    prefetchers: &mut Prefetchers,
+    (down, by_loads): (&[Descent], &[(u32, u32)]),
     (accesses, frame_beside): (&[u32], &mut FrameBeside),
     outgoing: u32,
     with_prefetches: &mut Vec<Descent>,
@@ -52,21 +52,21 @@ pub(super) fn prefetch(
     prefetches: &mut Vec<Prefetch>,
 ) {
     with_prefetches.clear();
-    let mut strided = strided.iter().peekable();
-    let mut by_stride =
+    let mut by_loads = by_loads.iter().peekable();
+    let mut before_place =
         |before: u32, with_prefetches: &mut Vec<Descent>, prefetches: &mut Vec<Prefetch>| {
-            while let Some(&(place, line)) = strided.next_if(|&&(place, _)| place < before) {
+            while let Some(&(place, line)) = by_loads.next_if(|&&(place, _)| place < before) {
                 with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
                 prefetches.push(Prefetch {
                     place,
                     line,
-                    by_stride: true,
+                    by_load: true,
                     ..Prefetch::default()
                 });
             }
         };
     for &(line, place) in down {
-        by_stride(place & !OUT, with_prefetches, prefetches);
+        before_place(place & !OUT, with_prefetches, prefetches);
         with_prefetches.push((line, place));
         if place & OUT != 0 || accesses[place as usize] == WALKS {
             continue;
@@ -74,7 +74,7 @@ pub(super) fn prefetch(
         let access = accesses[place as usize];
         let beyond = |up| (access != REST).then(|| frame_beside(access as usize, up))?;
         let first = with_prefetches.len();
-        let into_last_level_only = prefetcher.asked(line, beyond, |line| {
+        let into_last_level_only = prefetchers.asked(line, beyond, |line| {
             with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
             prefetches.push(Prefetch {
                 place,
@@ -90,7 +90,7 @@ pub(super) fn prefetch(
             );
         }
     }
-    by_stride(u32::MAX, with_prefetches, prefetches);
+    before_place(u32::MAX, with_prefetches, prefetches);
 }
 
 /// The second level where the lines that it misses are completed to aligned twos: the other line,
@@ -105,9 +105,8 @@ pub(super) fn complete_pairs<S: Simd>(
     for at in 0..from_l2.down.len() {
         let (reference, place) = from_l2.down[at];
         let is_prefetch = place & OUT == 0 && place > from_l2.outgoing;
-        let by_stride =
-            is_prefetch && prefetches[(place - from_l2.outgoing - 1) as usize].by_stride;
-        let is_pair = is_prefetch && !previous_is_prefetch && !by_stride;
+        let by_load = is_prefetch && prefetches[(place - from_l2.outgoing - 1) as usize].by_load;
+        let is_pair = is_prefetch && !previous_is_prefetch && !by_load;
         previous_is_prefetch = is_prefetch;
         if is_pair && hit {
             continue;
@@ -125,7 +124,7 @@ pub(super) fn complete_pairs<S: Simd>(
 /// Tells the prefetchers which of the data asked for the second level has passed on.
 #[inline(never)]
 pub(super) fn answer(
-    prefetcher: &mut Prefetcher,
+    prefetchers: &mut Prefetchers,
     asked: &[Descent],
     passed_on: &[Descent],
     accesses: &[u32],
@@ -135,7 +134,7 @@ pub(super) fn answer(
     for &(_, place) in asked.iter().filter(|d| d.1 < outgoing) {
         let missed = missed.next_if(|d| d.1 == place).is_some();
         if accesses[place as usize] != WALKS {
-            prefetcher.answer(missed);
+            prefetchers.answer(missed);
         }
     }
 }

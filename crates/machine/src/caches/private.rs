@@ -1,6 +1,6 @@
 use crate::caches::unknown::Unknown;
 use crate::config::{CachesConfig, WalksEnter};
-use pagelab_memory::{Cache, GeometryError, Prefetcher, Strides};
+use pagelab_memory::{Cache, GeometryError, Prefetchers};
 
 /// One core's private caches.
 #[derive(Clone, Debug)]
@@ -8,9 +8,8 @@ pub(crate) struct PrivateCaches {
     pub(crate) l1: Cache,
     pub(crate) l2: Cache,
     pub(crate) walks_enter: WalksEnter,
-    pub(super) prefetcher: Option<Prefetcher>,
-    /// The prefetcher that follows instructions; its lines are in the chunk when the caches take it.
-    pub(crate) strides: Option<Strides>,
+    /// Lines that they fetch for loads are in the chunk when the caches take it.
+    pub(crate) prefetchers: Option<Prefetchers>,
     /// Unknown references to the second level, once a sample has left accesses out.
     pub(super) unknown: Option<Box<Unknown>>,
 }
@@ -21,12 +20,8 @@ impl PrivateCaches {
             l1: Cache::new(&config.l1)?.seeded(seed),
             l2: Cache::new(&config.l2)?.seeded(seed.wrapping_add(1)),
             walks_enter: config.walks_enter,
-            prefetcher: (config.prefetch.as_ref())
-                .map(Prefetcher::new)
-                .transpose()?,
-            strides: (config.prefetch.and_then(|prefetch| prefetch.strides))
-                .filter(|strides| strides.ahead > 0)
-                .map(|strides| Strides::new(&strides))
+            prefetchers: (config.prefetch.as_ref())
+                .map(Prefetchers::new)
                 .transpose()?,
             unknown: None,
         })
@@ -40,13 +35,19 @@ impl PrivateCaches {
 
     /// True if prefetchers go on in the pages beside those that are accessed.
     pub(crate) fn crosses_pages(&self) -> bool {
-        let prefetcher = self.prefetcher.as_ref();
-        prefetcher.is_some_and(Prefetcher::crosses_pages)
+        let prefetchers = self.prefetchers.as_ref();
+        prefetchers.is_some_and(Prefetchers::crosses_pages)
+    }
+
+    /// True if a prefetcher wants to see loads.
+    pub(crate) fn follows_loads(&self) -> bool {
+        let prefetchers = self.prefetchers.as_ref();
+        prefetchers.is_some_and(Prefetchers::sees_loads)
     }
 
     /// True if the prefetchers want to know what was missed, chunk by chunk.
     pub(crate) fn wants_answers(&self) -> bool {
-        let prefetcher = self.prefetcher.as_ref();
-        prefetcher.is_some_and(Prefetcher::wants_answers)
+        let prefetchers = self.prefetchers.as_ref();
+        prefetchers.is_some_and(Prefetchers::wants_answers)
     }
 }

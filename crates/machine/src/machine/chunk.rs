@@ -48,8 +48,8 @@ pub(crate) struct Chunk {
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
     /// Lines that the prefetchers fetch, in the order of the references that had them do it.
     pub(crate) prefetches: Vec<Prefetch>,
-    /// Lines that instructions' strides have fetched, each with the place of the reference before it.
-    pub(crate) strided: Vec<(u32, u32)>,
+    /// Lines that prefetchers fetch for loads, each with the place of the reference before it.
+    pub(crate) by_loads: Vec<(u32, u32)>,
     /// Lines that the kernel has filled in faults, each with the place of the reference after it.
     pub(crate) filled: Vec<(u32, u32)>,
     /// The places of walk reads of entries that the kernel has just written, which have `MODIFY`
@@ -90,7 +90,7 @@ impl Chunk {
         self.ahead.clear();
         self.early.clear();
         self.prefetches.clear();
-        self.strided.clear();
+        self.by_loads.clear();
         self.filled.clear();
         self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {

@@ -99,6 +99,8 @@ pub struct Machine<M> {
     pub(crate) walks: Walks,
     /// The instruction of the access that is translated, or [`NO_SITE`].
     pub(crate) instruction: u32,
+    /// Addresses that prefetchers want for a load.
+    targets: Vec<u64>,
     /// Its line within 4 KiB, for a design that looks into caches.
     pub(crate) line: u32,
     effects: Effects,
@@ -309,6 +311,7 @@ impl<M: Mmu> Machine<M> {
             dep: Vec::new(),
             walks: Walks::new(),
             instruction: NO_SITE,
+            targets: Vec::new(),
             line: 0,
             effects: Effects::default(),
             latencies,

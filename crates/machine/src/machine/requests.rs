@@ -97,6 +97,6 @@ pub(crate) struct Prefetch {
     pub(crate) place: u32,
     pub(crate) line: u32,
     pub(crate) served: Served,
-    /// An instruction's strides had it fetched, and not what the first level missed.
-    pub(crate) by_stride: bool,
+    /// A load had it fetched, and not what the first level missed.
+    pub(crate) by_load: bool,
 }

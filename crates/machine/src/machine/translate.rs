@@ -8,8 +8,8 @@ use pagelab_addr::{
     Asid, LINE_BYTES, LINE_SHIFT, PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, VirtAddr, Vpn,
 };
 use pagelab_events::{NO_SITE, Op};
-use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
+use pagelab_memory::{Load, MODIFY};
 use pagelab_translation::{Page, PageTable};
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ impl<M: Mmu> Machine<M> {
         if self.caches[core].crosses_pages() {
             self.beside.begin(addr);
         }
-        let follows = self.caches[core].strides.is_some() && site.len() == addr.len();
+        let follows = self.caches[core].follows_loads() && site.len() == addr.len();
         let mut at = 0;
         while at < addr.len() {
             let first = at;
@@ -155,30 +155,37 @@ impl<M: Mmu> Machine<M> {
         hits
     }
 
-    /// Has what instructions' strides ahead of these accesses be fetched: they are the last in the
-    /// chunk, a reference each.
+    /// Has what prefetchers want for these accesses be fetched: they are the last in the chunk, a
+    /// reference each.
     #[inline(never)]
     fn follow(&mut self, core: usize, asid: Asid, addr: &[u64], op: &[Op], site: &[u32]) {
         let first = self.chunk.references.as_slice().len() - addr.len();
-        for (number, ((&addr, &op), &site)) in addr.iter().zip(op).zip(site).enumerate() {
-            if op.is_store() || site == NO_SITE {
+        let Some(prefetchers) = &mut self.caches[core].prefetchers else {
+            return;
+        };
+        for (number, ((&address, &op), &instruction)) in addr.iter().zip(op).zip(site).enumerate() {
+            if op.is_store() || instruction == NO_SITE {
                 continue;
             }
-            let strides = self.caches[core].strides.as_mut();
-            let Some(target) = strides.and_then(|strides| strides.loaded(site, addr)) else {
-                continue;
+            self.targets.clear();
+            let load = Load {
+                instruction,
+                address,
             };
+            prefetchers.loaded(load, &mut self.targets);
             let place = first + number;
-            let line = if target >> PAGE_SHIFT == addr >> PAGE_SHIFT {
-                let own = self.chunk.references.as_slice()[place] & !MODIFY;
-                own & !(LINES_PER_PAGE - 1) | line_in_page(target)
-            } else {
-                let Some(frame) = other_pages!(self, asid).frame(addr, target) else {
-                    continue;
+            for &target in &self.targets {
+                let line = if target >> PAGE_SHIFT == address >> PAGE_SHIFT {
+                    let own = self.chunk.references.as_slice()[place] & !MODIFY;
+                    own & !(LINES_PER_PAGE - 1) | line_in_page(target)
+                } else {
+                    let Some(frame) = other_pages!(self, asid).frame(address, target) else {
+                        continue;
+                    };
+                    (frame * LINES_PER_PAGE) | line_in_page(target)
                 };
-                (frame * LINES_PER_PAGE) | line_in_page(target)
-            };
-            self.chunk.strided.push((place as u32, line));
+                self.chunk.by_loads.push((place as u32, line));
+            }
         }
     }
 

@@ -263,9 +263,9 @@ impl Port<'_> {
         one.references.push(reference);
         one.requests.push(bits);
         let place = self.chunk.served.as_slice().len() as u32;
-        if !self.chunk.strided.is_empty() {
-            let strided = self.chunk.strided.iter().filter(|of| of.0 == place);
-            one.strided.extend(strided.map(|&(_, line)| (0, line)));
+        if !self.chunk.by_loads.is_empty() {
+            let by_loads = self.chunk.by_loads.iter().filter(|of| of.0 == place);
+            one.by_loads.extend(by_loads.map(|&(_, line)| (0, line)));
         }
         if bits == request::SLOW {
             one.tlb_misses.push(TlbMiss {

@@ -20,11 +20,8 @@ pub(crate) fn small_machines() -> impl Strategy<Value = MachineConfig> {
             adjacent: true,
             streams: 8,
             ahead: 10,
-            within: 63,
-            at_once: 2,
-            crosses_pages: false,
             busy,
-            strides: None,
+            ..PrefetchConfig::NONE
         });
         config
     })

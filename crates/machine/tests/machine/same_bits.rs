@@ -96,7 +96,7 @@ proptest! {
             at_once,
             crosses_pages,
             busy,
-            strides: None,
+            ..PrefetchConfig::NONE
         });
         config.caches.others = others.map(|gigabytes_per_second| OthersConfig {
             gigabytes_per_second,
@@ -121,13 +121,8 @@ fn long_accesses_are_the_same_in_batches_of_any_length() {
     let mut config = small_machine();
     config.caches.prefetch = Some(PrefetchConfig {
         adjacent: true,
-        streams: 0,
-        ahead: 0,
-        within: 63,
-        at_once: 2,
-        crosses_pages: false,
         busy: Some(0.3),
-        strides: None,
+        ..PrefetchConfig::NONE
     });
     let mut events = vec![map(BASE, 1 << 24)];
     for round in 0..400u64 {

@@ -96,14 +96,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn with(config: StridesConfig, mut machine: MachineConfig) -> MachineConfig {
     machine.caches.prefetch = Some(PrefetchConfig {
-        adjacent: false,
-        streams: 0,
-        ahead: 0,
-        within: 63,
-        at_once: 2,
-        crosses_pages: false,
-        busy: None,
         strides: Some(config),
+        ..PrefetchConfig::NONE
     });
     machine
 }

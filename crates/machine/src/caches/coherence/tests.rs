@@ -22,13 +22,7 @@ fn config(adjacent: bool) -> CachesConfig {
         walks_enter: WalksEnter::L1,
         prefetch: adjacent.then_some(PrefetchConfig {
             adjacent: true,
-            streams: 0,
-            ahead: 0,
-            within: 63,
-            at_once: 2,
-            crosses_pages: false,
-            busy: None,
-            strides: None,
+            ..PrefetchConfig::NONE
         }),
         coherence: Some(CoherenceConfig {
             transfer_cycles: 2,

@@ -47,7 +47,7 @@ fn enter(chunk: &mut Chunk, access: &Access) {
                 place,
                 line,
                 served: served(level),
-                by_stride: false,
+                by_load: false,
             });
         }
     }

@@ -1,3 +1,4 @@
+use super::prefetcher::{Load, Prefetcher};
 use crate::GeometryError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub struct StridesConfig {
 
 /// A core's instructions and what their loads are apart.
 #[derive(Clone, Debug)]
-pub struct Strides {
+pub(super) struct Strides {
     config: StridesConfig,
     /// By instruction: the place is a hash of it, and a newer one takes an older one's.
     places: Box<[Entry]>,
@@ -40,17 +41,19 @@ struct Entry {
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-impl Strides {
-    /// Nothing has been loaded.
-    ///
-    /// # Errors
-    /// [`GeometryError`] for more instructions than a processor could follow, or none, and for
-    /// distances beyond what it could fetch.
-    pub fn new(config: &StridesConfig) -> Result<Self, GeometryError> {
+impl Prefetcher for Strides {
+    type Keys = StridesConfig;
+
+    const SEES_LOADS: bool = true;
+    const MOST: usize = 1;
+
+    fn new(config: &StridesConfig) -> Result<Self, GeometryError> {
         let (instructions, ahead) = (config.instructions, config.ahead);
         let possible = (1..=1 << 16).contains(&instructions) && ahead <= 64;
         if !possible || !(1..=1 << 20).contains(&config.longest) {
-            return Err(GeometryError::Strides);
+            return Err(GeometryError::Prefetcher(
+                "strides: instructions are 1 to 65536, ahead is 0 to 64, longest 1 to 1048576",
+            ));
         }
         Ok(Strides {
             config: *config,
@@ -58,10 +61,20 @@ impl Strides {
         })
     }
 
+    fn is_off(config: &StridesConfig) -> bool {
+        config.ahead == 0
+    }
+
+    fn loaded(&mut self, load: Load, next: &mut Vec<u64>) {
+        next.extend(self.after(load.instruction, load.address));
+    }
+}
+
+impl Strides {
     /// An instruction loads from an address; says from which line's address on to fetch, if its loads
     /// have been as far apart twice and what is fetched is a line that it has not come to.
     #[inline]
-    pub fn loaded(&mut self, site: u32, addr: u64) -> Option<u64> {
+    fn after(&mut self, site: u32, addr: u64) -> Option<u64> {
         // Multiplicative hashing (Knuth, TAOCP volume 3, section 6.4), scaled to the places.
         let hash = u64::from(site.wrapping_mul(0x9e37_79b1));
         let at = (hash * self.places.len() as u64) >> 32;
@@ -110,7 +123,7 @@ mod tests {
     }
 
     fn fetched(strides: &mut Strides, site: u32, addrs: &[u64]) -> Vec<Option<u64>> {
-        let of = |&addr| strides.loaded(site, addr);
+        let of = |&addr| strides.after(site, addr);
         addrs.iter().map(of).collect()
     }
 
@@ -163,7 +176,7 @@ mod tests {
         .unwrap();
         for step in 0..3 {
             for site in 0..2 {
-                let found = strides.loaded(site, u64::from(site) * 8192 + step * 128);
+                let found = strides.after(site, u64::from(site) * 8192 + step * 128);
                 assert_eq!(found.is_some(), step == 2, "{site}");
             }
         }

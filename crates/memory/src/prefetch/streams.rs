@@ -1,41 +1,5 @@
-use crate::demand::Demand;
-use crate::{GeometryError, StridesConfig};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Prefetchers of a core's second-level cache.
-///
-/// The first two prefetchers look at lines that the first level asks for and at no instruction. Neither
-/// leaves the 4 KiB page of the line, as those cannot that see physical addresses, unless
-/// `crosses_pages` is set.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PrefetchConfig {
-    /// The other line of the aligned two that a line is one of which the second level misses.
-    pub adjacent: bool,
-    /// Pages whose lines are followed, one direction each; 0 for none.
-    pub streams: u32,
-    /// Number of lines that a stream is ahead at the most.
-    pub ahead: u32,
-    /// Distance in lines between accesses of a stream at the most: 63, anywhere in its page, if not said.
-    #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
-    pub within: u32,
-    /// Number of lines that it fetches at an access at the most. Intel's two, if not said (Intel 64
-    /// and IA-32 Architectures Optimization Reference Manual, "Data Prefetching", of the streamer).
-    #[serde(default = "two", skip_serializing_if = "is_two")]
-    pub at_once: u32,
-    /// A stream goes on in the next page of the address space.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub crosses_pages: bool,
-    /// The share of the second level's requests for data that miss from which on it is busy: what
-    /// is fetched then goes into the last level only. `None` where it always goes into both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub busy: Option<f64>,
-    /// Prefetcher by instructions and the addresses of all their loads, where the source says which
-    /// instructions these are. `None` for nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strides: Option<StridesConfig>,
-}
+use super::prefetcher::Prefetcher;
+use crate::GeometryError;
 
 /// Lines of a 4 KiB page.
 const LINES: i32 = 64;
@@ -43,37 +7,23 @@ const LINES: i32 = 64;
 const CONFIRMED: u32 = 2;
 /// The most lines that a stream may fetch at an access.
 const MOST_AT_ONCE: u32 = 8;
-/// And an instruction's strides.
-const BY_STRIDE: usize = 1;
 
-/// The most lines that one access fetches ahead.
-pub const MAX_PREFETCHES: usize = 1 + MOST_AT_ONCE as usize + BY_STRIDE;
-
-fn anywhere() -> u32 {
-    LINES as u32 - 1
+/// Keys of streams, which lie among those of `caches.prefetch`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamsKeys {
+    pub(super) streams: u32,
+    pub(super) ahead: u32,
+    pub(super) within: u32,
+    pub(super) at_once: u32,
+    pub(super) crosses_pages: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
-fn is_anywhere(lines: &u32) -> bool {
-    *lines == anywhere()
-}
-
-fn two() -> u32 {
-    2
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
-fn is_two(lines: &u32) -> bool {
-    *lines == 2
-}
-
-/// A core's prefetchers.
+/// Pages whose lines are followed, in one direction each.
 #[derive(Clone, Debug)]
-pub struct Prefetcher {
-    config: PrefetchConfig,
+pub(super) struct Streams {
+    keys: StreamsKeys,
     /// The most recently used first.
     streams: Vec<Stream>,
-    demand: Option<Demand>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,94 +39,47 @@ struct Stream {
     steps: u32,
 }
 
-impl Prefetcher {
-    /// Prefetchers that have seen nothing.
-    ///
-    /// # Errors
-    /// [`GeometryError`] for more streams than a processor could look through, and for distances beyond
-    /// a page.
-    pub fn new(config: &PrefetchConfig) -> Result<Self, GeometryError> {
-        let possible = config.streams <= 1024 && config.ahead < LINES as u32;
-        let possible = possible && (1..LINES as u32).contains(&config.within);
-        if !possible || !(1..=MOST_AT_ONCE).contains(&config.at_once) {
+impl Prefetcher for Streams {
+    type Keys = StreamsKeys;
+
+    const MOST: usize = MOST_AT_ONCE as usize;
+
+    fn new(keys: &StreamsKeys) -> Result<Self, GeometryError> {
+        let possible = keys.streams <= 1024 && keys.ahead < LINES as u32;
+        let possible = possible && (1..LINES as u32).contains(&keys.within);
+        if !possible || !(1..=MOST_AT_ONCE).contains(&keys.at_once) {
             return Err(GeometryError::Prefetch);
         }
-        if config
-            .busy
-            .is_some_and(|share| !(0.0..=1.0).contains(&share))
-        {
-            return Err(GeometryError::Busy);
-        }
-        Ok(Prefetcher {
-            config: *config,
-            streams: Vec::with_capacity(config.streams as usize),
-            demand: config.busy.map(Demand::new),
+        Ok(Streams {
+            keys: *keys,
+            streams: Vec::with_capacity(keys.streams as usize),
         })
     }
 
-    /// True if the first line that it has fetched for one that is asked for is the other one of an
-    /// aligned two: to be fetched only if the second level misses the one asked for, since what
-    /// Intel's completes is lines that come into that level (Intel 64 and IA-32 Architectures
-    /// Optimization Reference Manual, "Data Prefetching").
-    pub fn completes_pairs(&self) -> bool {
-        self.config.adjacent
+    fn is_off(keys: &StreamsKeys) -> bool {
+        keys.streams == 0
     }
 
-    /// A line is asked for; says which others are to be fetched. `beyond` finds the frame of the page
-    /// after its page in the address space (with `true`), or before it. Whether they go into the last
-    /// level only.
-    pub fn asked(
+    fn missed(
         &mut self,
         line: u32,
-        beyond: impl FnMut(bool) -> Option<u32>,
-        fetch: impl FnMut(u32),
-    ) -> bool {
-        self.look_ahead(line, beyond, fetch);
-        self.demand.as_mut().is_some_and(Demand::ask)
-    }
-
-    /// True if streams go on in the next page of the address space.
-    pub fn crosses_pages(&self) -> bool {
-        self.config.crosses_pages && self.config.streams > 0
-    }
-
-    /// True if it wants to know what was missed.
-    pub fn wants_answers(&self) -> bool {
-        self.demand.is_some()
-    }
-
-    /// Takes the answer of the second level about the first of the lines asked for that has none
-    /// yet.
-    pub fn answer(&mut self, missed: bool) {
-        if let Some(demand) = &mut self.demand {
-            demand.answer(missed);
-        }
-    }
-
-    fn look_ahead(
-        &mut self,
-        line: u32,
-        beyond: impl FnMut(bool) -> Option<u32>,
-        mut fetch: impl FnMut(u32),
+        beside: &mut impl FnMut(bool) -> Option<u32>,
+        fetch: &mut impl FnMut(u32),
     ) {
-        if self.config.adjacent {
-            fetch(line ^ 1);
-        }
-        if self.config.streams == 0 {
-            return;
-        }
         let (page, at) = (line / LINES as u32, (line % LINES as u32) as i32);
         let place = self.place_of(page, at);
         self.streams[..=place].rotate_right(1);
         let stream = &mut self.streams[0];
         if at != stream.last {
-            stream.follow(at, self.config.within);
+            stream.follow(at, self.keys.within);
             if stream.steps >= CONFIRMED {
-                stream.fetch(&self.config, beyond, fetch);
+                stream.fetch(&self.keys, beside, fetch);
             }
         }
     }
+}
 
+impl Streams {
     /// The place of the stream in this page: one that is there, one that comes there from the page
     /// before, or a new one in the place of the one that was used longest ago.
     fn place_of(&mut self, page: u32, at: i32) -> usize {
@@ -193,7 +96,7 @@ impl Prefetcher {
             self.streams[place].cross(page);
             return place;
         }
-        self.streams.truncate(self.config.streams as usize - 1);
+        self.streams.truncate(self.keys.streams as usize - 1);
         self.streams.push(Stream {
             page,
             beyond: None,
@@ -228,12 +131,12 @@ impl Stream {
 
     fn fetch(
         &mut self,
-        config: &PrefetchConfig,
-        mut beyond: impl FnMut(bool) -> Option<u32>,
-        mut fetch: impl FnMut(u32),
+        keys: &StreamsKeys,
+        beside: &mut impl FnMut(bool) -> Option<u32>,
+        fetch: &mut impl FnMut(u32),
     ) {
-        let ahead = config.ahead as i32;
-        for _ in 0..config.at_once {
+        let ahead = keys.ahead as i32;
+        for _ in 0..keys.at_once {
             let next = if self.up {
                 self.furthest.max(self.last) + 1
             } else {
@@ -244,10 +147,10 @@ impl Stream {
             }
             let page = if (0..LINES).contains(&next) {
                 self.page
-            } else if !config.crosses_pages {
+            } else if !keys.crosses_pages {
                 return;
             } else {
-                self.beyond = self.beyond.or_else(|| beyond(self.up));
+                self.beyond = self.beyond.or_else(|| beside(self.up));
                 let Some(page) = self.beyond else { return };
                 page
             };
@@ -259,10 +162,10 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::{PrefetchConfig, Prefetchers};
 
     fn fetched(config: PrefetchConfig, lines: &[u32]) -> Vec<Vec<u32>> {
-        let mut prefetcher = Prefetcher::new(&config).unwrap();
+        let mut prefetcher = Prefetchers::new(&config).unwrap();
         let of_line = |&line| {
             let mut fetched = Vec::new();
             prefetcher.asked(line, |_| None, |line| fetched.push(line));
@@ -272,27 +175,16 @@ mod tests {
     }
 
     const STREAMS: PrefetchConfig = PrefetchConfig {
-        adjacent: false,
         streams: 2,
         ahead: 4,
-        within: 63,
-        at_once: 2,
-        crosses_pages: false,
-        busy: None,
-        strides: None,
+        ..PrefetchConfig::NONE
     };
 
     #[test]
     fn the_other_line_of_two() {
         let config = PrefetchConfig {
             adjacent: true,
-            streams: 0,
-            ahead: 0,
-            within: 63,
-            at_once: 2,
-            crosses_pages: false,
-            busy: None,
-            strides: None,
+            ..PrefetchConfig::NONE
         };
         assert_eq!(fetched(config, &[6, 7]), [[7], [6]]);
     }
@@ -358,7 +250,7 @@ mod tests {
         let up = lines(&[5, 3, 8], (0..64).collect());
         let down = lines(&[8, 3, 5], (0..64).rev().collect());
         for asked in [up, down] {
-            let mut prefetcher = Prefetcher::new(&config).unwrap();
+            let mut prefetcher = Prefetchers::new(&config).unwrap();
             let mut fetched = Vec::new();
             for &line in &asked {
                 let beyond = |up| beside(line / 64, up);
@@ -383,7 +275,7 @@ mod tests {
         for (streams, ahead, at_once, within) in refused {
             (config.streams, config.ahead) = (streams, ahead);
             (config.at_once, config.within) = (at_once, within);
-            assert!(Prefetcher::new(&config).is_err(), "{config:?}");
+            assert!(Prefetchers::new(&config).is_err(), "{config:?}");
         }
     }
 }
