@@ -23,6 +23,7 @@ pub use lru_keys::LruKeys;
 pub use lru_sets::LruSets;
 pub use modulo::Modulo;
 pub use prefetch::{
-    Load, MAX_PREFETCHES, MOST_ASKED, NextLineKeys, PrefetchConfig, Prefetchers, StridesConfig,
+    IpcpKeys, Load, MAX_PREFETCHES, MOST_ASKED, NextLineKeys, PrefetchConfig, Prefetchers,
+    StridesConfig,
 };
 pub use replacement::Replacement;

@@ -34,7 +34,8 @@ const KEYS: [&[&str]; 27] = [
          strides = { instructions = 8, ahead = 3, longest = 1048576, crosses_pages = true } }",
         "caches.prefetch={ adjacent = true, streams = 0, ahead = 0, \
          strides = { instructions = 4, ahead = 1, longest = 2048 } }",
-        "caches.prefetch={ adjacent = true, next_line = { lines = 3 }, busy = 0.3 }",
+        "caches.prefetch={ adjacent = true, next_line = { lines = 3 }, busy = 0.3, \
+         ipcp = { instructions = 8 } }",
         "seed=7",
     ],
     &[

@@ -4,18 +4,21 @@
 //! doc comment is its reference.
 
 mod demand;
+mod ipcp;
 mod next_line;
 mod prefetcher;
 mod streams;
 mod strides;
 
 pub use demand::MOST_ASKED;
+pub use ipcp::IpcpKeys;
 pub use next_line::NextLineKeys;
 pub use prefetcher::Load;
 pub use strides::StridesConfig;
 
 use crate::GeometryError;
 use demand::Demand;
+use ipcp::Ipcp;
 use next_line::NextLine;
 use prefetcher::Prefetcher;
 use schemars::JsonSchema;
@@ -139,6 +142,9 @@ prefetchers! {
     strides: Strides(StridesConfig);
     /// Prefetcher of the lines after one that the first level misses. `None` for nothing.
     next_line: NextLine(NextLineKeys);
+    /// Prefetcher that finds the pattern of each instruction's loads, where the source says which
+    /// instructions these are. `None` for nothing.
+    ipcp: Ipcp(IpcpKeys);
 }
 
 /// Any distance in a page of 64 lines.
