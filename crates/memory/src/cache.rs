@@ -1,7 +1,7 @@
 use crate::geometry::GeometryError;
 use crate::lanes::{Lanes, shift_in};
 use crate::modulo::Modulo;
-use crate::replacement::{Replacement, Victims};
+use crate::replacement::{Access, Kind, Placed, Replacement};
 use crate::simd::{EMPTY, FLAG, Simd};
 use pagelab_addr::LINE_BYTES;
 use schemars::JsonSchema;
@@ -55,9 +55,8 @@ pub struct Cache {
     /// Lanes of a set, for the fast ways; 0 for another policy than LRU.
     shape: usize,
     index: Modulo,
-    victims: Option<Victims>,
-    /// Lines from this number on are favoured.
-    favoured: u32,
+    /// Another policy than LRU.
+    placed: Option<Placed>,
 }
 
 /// Outcome of a reference to one level.
@@ -77,6 +76,12 @@ pub struct CacheAccess {
 pub trait Outcome {
     /// Takes what the reference at a place in the order found. Implement it `#[inline(always)]`.
     fn of(&mut self, place: usize, access: CacheAccess);
+
+    /// Describes the reference at a place before it is made, for a policy other than LRU.
+    fn describe(&self, place: usize, reference: u32) -> Access {
+        let _ = place;
+        Access::of_data(reference)
+    }
 }
 
 impl Cache {
@@ -96,19 +101,19 @@ impl Cache {
         config.replacement.check(config.ways)?;
         let sets = (lines / ways) as usize;
         let lines = Lanes::new(sets, ways as usize, EMPTY);
-        let victims = Victims::new(config.replacement, sets, ways as usize);
+        let placed = Placed::new(config.replacement, sets, ways as usize);
         Ok(Cache {
-            shape: if victims.is_none() {
-                lines.per_set()
-            } else {
-                0
-            },
+            shape: if placed.is_none() { lines.per_set() } else { 0 },
             lines,
             ways: ways as usize,
             index: Modulo::new(sets as u32),
-            victims,
-            favoured: EMPTY,
+            placed,
         })
+    }
+
+    /// True if its policy is another than LRU, so that its references have to be described.
+    pub fn wants_descriptions(&self) -> bool {
+        self.placed.is_some()
     }
 
     /// Places that no line has been in.
@@ -119,8 +124,8 @@ impl Cache {
     /// Seeds a policy that leaves something to chance.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
-        if let Some(victims) = &mut self.victims {
-            victims.seed(seed);
+        if let Some(placed) = &mut self.placed {
+            placed.seed(seed);
         }
         self
     }
@@ -129,7 +134,9 @@ impl Cache {
     /// at once, a hit makes them that again, and another leaves in their place if it could leave
     /// as well. None for [`NO_LINE`].
     pub fn favour(&mut self, first: u32) {
-        self.favoured = first;
+        if let Some(placed) = &mut self.placed {
+            placed.favour(first);
+        }
     }
 
     /// References lines in order, each with [`MODIFY`] for a store or a write-back; a miss enters
@@ -146,6 +153,7 @@ impl Cache {
             4 => self.access_all_in::<S, 4>(references, outcome),
             8 => self.access_all_in::<S, 8>(references, outcome),
             16 => self.access_all_in::<S, 16>(references, outcome),
+            0 => self.access_all_placed(references, outcome),
             _ => self.access_all_wide(references, outcome),
         }
     }
@@ -179,38 +187,50 @@ impl Cache {
     #[inline(never)]
     fn access_wide(&mut self, reference: u32) -> CacheAccess {
         let line = reference & !MODIFY;
-        let set = self.index.of(line);
-        let lines = self.lines.ways_mut(set, self.ways);
+        let lines = self.lines.ways_mut(self.index.of(line), self.ways);
         let found = lines.iter().position(|&l| l & !FLAG == line);
-        let mut way = found.unwrap_or(self.ways - 1);
-        if let Some(victims) = &mut self.victims {
-            let favoured = |line: u32| line & !FLAG >= self.favoured;
-            if found.is_none() {
-                let free = lines.iter().position(|&l| l == EMPTY);
-                way = free.unwrap_or_else(|| {
-                    let victim = victims.victim(set);
-                    if !favoured(lines[victim]) {
-                        return victim;
-                    }
-                    let other = victims.other_victim(set, |way| !favoured(lines[way]));
-                    other.unwrap_or(victim)
-                });
-            }
-            if favoured(line) {
-                victims.keep(set, way);
-            } else if found.is_some() {
-                victims.touch(set, way);
-            } else {
-                victims.enter(set, way);
-            }
-        }
-        let old = lines[way];
-        let kept = if found.is_some() { old & FLAG } else { 0 };
-        if self.victims.is_some() {
-            lines[way] = reference | kept;
+        let way = found.unwrap_or(self.ways - 1);
+        let kept = if found.is_some() {
+            lines[way] & FLAG
         } else {
-            shift_in(lines, reference | kept, way);
+            0
+        };
+        let old = shift_in(lines, reference | kept, way);
+        CacheAccess {
+            hit: found.is_some(),
+            evicts_modified: old & FLAG != kept,
+            evicted: old & !FLAG,
         }
+    }
+
+    #[inline(always)]
+    fn access_all_placed(
+        &mut self,
+        references: impl Iterator<Item = u32>,
+        outcome: &mut impl Outcome,
+    ) {
+        for (place, reference) in references.enumerate() {
+            let access = outcome.describe(place, reference);
+            outcome.of(place, self.access_placed(reference, &access));
+        }
+    }
+
+    #[inline(never)]
+    fn access_placed(&mut self, reference: u32, access: &Access) -> CacheAccess {
+        let set = self.index.of(access.line);
+        let lines = self.lines.ways_mut(set, self.ways);
+        let Some(policy) = &mut self.placed else {
+            unreachable!("sets without LRU have a policy");
+        };
+        let found = lines.iter().position(|&l| l & !FLAG == access.line);
+        let (way, kept) = match found {
+            Some(way) => {
+                policy.hit(set, way, access);
+                (way, lines[way] & FLAG)
+            }
+            None => (policy.place(set, lines, access), 0),
+        };
+        let old = std::mem::replace(&mut lines[way], reference | kept);
         CacheAccess {
             hit: found.is_some(),
             evicts_modified: old & FLAG != kept,
@@ -222,17 +242,12 @@ impl Cache {
     /// left for it.
     pub fn intrude(&mut self, set: usize) -> Option<u32> {
         let lines = self.lines.ways_mut(set, self.ways);
-        let way = match &mut self.victims {
+        let way = match &mut self.placed {
             None => {
                 lines.rotate_right(1);
                 0
             }
-            Some(victims) => {
-                let free = lines.iter().position(|&line| line == EMPTY);
-                let way = free.unwrap_or_else(|| victims.victim(set));
-                victims.enter(set, way);
-                way
-            }
+            Some(policy) => policy.place(set, lines, &Access::new(FOREIGN, Kind::Load)),
         };
         let old = std::mem::replace(&mut lines[way], FOREIGN);
         (old & FLAG != 0).then_some(old & !FLAG)
@@ -272,7 +287,7 @@ impl Cache {
     pub fn remove(&mut self, line: u32) {
         let lines = self.lines.ways_mut(self.index.of(line), self.ways);
         if let Some(way) = lines.iter().position(|l| l & !FLAG == line) {
-            if self.victims.is_some() {
+            if self.placed.is_some() {
                 lines[way] = EMPTY;
                 return;
             }

@@ -12,11 +12,19 @@ pub enum GeometryError {
     /// A policy that sets of so many ways cannot have.
     #[error(
         "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128, \
-         srrip up to 64"
+         others but lru up to 64"
     )]
     Replacement {
         /// As configured.
         ways: u32,
+    },
+    /// Keys that a policy cannot have.
+    #[error("{name}: {what}")]
+    Policy {
+        /// Name of the policy.
+        name: &'static str,
+        /// Values that it can have.
+        what: &'static str,
     },
     /// More than prefetchers can have.
     #[error(

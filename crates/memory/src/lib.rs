@@ -2,6 +2,7 @@
 
 mod banks;
 mod cache;
+pub mod choice;
 mod dram;
 mod geometry;
 mod hinted_sets;
@@ -26,4 +27,4 @@ pub use prefetch::{
     IpcpKeys, Load, MAX_PREFETCHES, MOST_ASKED, NextLineKeys, PrefetchConfig, Prefetchers,
     StridesConfig,
 };
-pub use replacement::Replacement;
+pub use replacement::{Access, Kind, Replacement};

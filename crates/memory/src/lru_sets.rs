@@ -1,5 +1,5 @@
 use crate::lanes::{Lanes, shift_in};
-use crate::replacement::{Replacement, Victims};
+use crate::replacement::{Access, Kind, Placed, Replacement};
 use crate::simd::{Baseline, EMPTY, Simd};
 
 /// A set-associative store of 31-bit keys with a 32-bit value each, exact least-recently-used
@@ -15,7 +15,9 @@ pub struct LruSets {
     shape: usize,
     keys: Lanes,
     values: Lanes,
-    victims: Option<Victims>,
+    placed: Option<Placed>,
+    /// Description of what follows, for a policy other than LRU.
+    access: Access,
 }
 
 impl LruSets {
@@ -39,20 +41,21 @@ impl LruSets {
     pub fn replaced_by(sets: usize, ways: usize, policy: Replacement) -> Self {
         assert!(sets > 0 && ways > 0, "a store needs sets and ways");
         let keys = Lanes::new(sets, ways, EMPTY);
-        let victims = Victims::new(policy, sets, ways);
+        let placed = Placed::new(policy, sets, ways);
         LruSets {
             ways,
-            shape: if victims.is_none() { keys.per_set() } else { 0 },
+            shape: if placed.is_none() { keys.per_set() } else { 0 },
             keys,
             values: Lanes::new(sets, ways, 0),
-            victims,
+            placed,
+            access: Access::new(0, Kind::Load),
         }
     }
 
     /// Seeds a policy that leaves something to chance.
     pub fn seed(&mut self, seed: u64) {
-        if let Some(victims) = &mut self.victims {
-            victims.seed(seed);
+        if let Some(placed) = &mut self.placed {
+            placed.seed(seed);
         }
     }
 
@@ -107,8 +110,8 @@ impl LruSets {
     #[inline(never)]
     fn get_wide(&mut self, set: usize, key: u32) -> Option<u32> {
         let way = self.keys.find(set, self.ways, key)?;
-        if let Some(victims) = &mut self.victims {
-            victims.touch(set, way);
+        if let Some(policy) = &mut self.placed {
+            policy.hit(set, way, &self.access.to(key));
             return Some(self.values.ways(set, self.ways)[way]);
         }
         shift_in(self.keys.ways_mut(set, self.ways), key, way);
@@ -153,10 +156,8 @@ impl LruSets {
     fn insert_wide(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
         let keys = self.keys.ways_mut(set, self.ways);
         let values = self.values.ways_mut(set, self.ways);
-        let evicted = if let Some(victims) = &mut self.victims {
-            let free = keys.iter().position(|&k| k == EMPTY);
-            let way = free.unwrap_or_else(|| victims.victim(set));
-            victims.enter(set, way);
+        let evicted = if let Some(policy) = &mut self.placed {
+            let way = policy.place(set, keys, &self.access.to(key));
             (
                 std::mem::replace(&mut keys[way], key),
                 std::mem::replace(&mut values[way], value),
@@ -180,7 +181,7 @@ impl LruSets {
         for set in 0..self.sets() {
             let keys = self.keys.ways_mut(set, self.ways);
             let values = self.values.ways_mut(set, self.ways);
-            if self.victims.is_some() {
+            if self.placed.is_some() {
                 for (key, &value) in keys.iter_mut().zip(&*values) {
                     if *key != EMPTY && stale(*key, value) {
                         *key = EMPTY;
@@ -226,7 +227,7 @@ impl LruSets {
     pub fn remove(&mut self, set: usize, key: u32) {
         let keys = self.keys.ways_mut(set, self.ways);
         if let Some(way) = keys.iter().position(|&k| k == key) {
-            if self.victims.is_some() {
+            if self.placed.is_some() {
                 keys[way] = EMPTY;
                 return;
             }

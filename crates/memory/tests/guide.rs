@@ -26,6 +26,21 @@ fn naming(text: &str, parts: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn a_policy_is_a_file_and_a_line() {
+    let blocks = blocks("A replacement policy");
+    assert_eq!(blocks[0], source("replacement/nru.rs"));
+    let list = source("replacement/mod.rs");
+    assert!(list.contains(blocks[1]));
+    assert_eq!(
+        naming(&list, &["nru"]),
+        ["mod nru;", "use nru::Nru;", "    \"nru\": Nru;"]
+    );
+    for file in ["cache.rs", "lru_sets.rs", "hinted_sets.rs"] {
+        assert!(naming(&source(file), &["nru", "Nru"]).is_empty(), "{file}");
+    }
+}
+
+#[test]
 fn a_prefetcher_is_a_file_and_a_line() {
     let blocks = blocks("A data prefetcher");
     let list = source("prefetch/mod.rs");

@@ -1,4 +1,5 @@
 use super::descent::{Descent, OUT, filled_by_kernel, merge, slot};
+use super::descriptions::{Descriptions, Parts, describe};
 use super::outcomes::{At, FromL1, FromL2, FromLlc, One};
 use super::prefetching::{
     FrameBeside, accesses, answer, complete_pairs, drop_unneeded_pairs, prefetch,
@@ -13,7 +14,7 @@ use crate::config::{FilledPages, WalksEnter};
 use crate::machine::chunk::Chunk;
 use crate::machine::requests::{TlbMiss, request};
 use pagelab_memory::simd::{Baseline, Simd, SimdLevel};
-use pagelab_memory::{Cache, MODIFY, Prefetchers, dispatch_released};
+use pagelab_memory::{Access, Cache, Kind, MODIFY, Prefetchers, dispatch_released};
 
 /// [`reference`] at a level of instruction set. It is not compiled into each design's machine: there is one,
 /// whatever the design.
@@ -57,6 +58,7 @@ pub(crate) fn reference<S: Simd>(
             Scratch {
                 to_l2,
                 to_llc,
+                described,
                 decided,
                 with_prefetches,
                 accesses_of,
@@ -71,6 +73,9 @@ pub(crate) fn reference<S: Simd>(
         written_entries,
         requests,
         tlb_misses,
+        steps,
+        sites,
+        only,
         write_backs,
         ..
     } = chunk;
@@ -101,9 +106,28 @@ pub(crate) fn reference<S: Simd>(
     let references = all.as_slice();
     let outgoing = references.len() as u32;
     to_l2.clear();
+    if let Some(only) = *only {
+        described.clear();
+        described.push(only);
+    } else if [&*l1, &*l2, &*llc]
+        .into_iter()
+        .any(Cache::wants_descriptions)
+    {
+        let parts = Parts {
+            core: core as u32,
+            references,
+            requests: requests.as_slice(),
+            tlb_misses: tlb_misses.as_slice(),
+            steps: steps.as_slice(),
+            sites,
+        };
+        describe(&parts, described);
+    }
+    let described = &described[..];
     let mut from_l1 = FromL1 {
         references,
         l2,
+        described,
         descents: to_l2.room(2 * references.len() + 1),
         len: 0,
     };
@@ -144,7 +168,11 @@ pub(crate) fn reference<S: Simd>(
         answers,
         descents: to_llc.room(2 * down.len() + 1),
         len: 0,
-        outgoing,
+        descriptions: Descriptions {
+            of: described,
+            prefetches,
+            outgoing,
+        },
     };
     let pairs = prefetchers
         .as_ref()
@@ -198,8 +226,11 @@ pub(crate) fn reference<S: Simd>(
         answers,
         writebacks,
         list: write_backs.as_mut(),
-        prefetches,
-        outgoing,
+        descriptions: Descriptions {
+            of: described,
+            prefetches,
+            outgoing,
+        },
     };
     llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
     if let Some(unknown) = unknown {
@@ -219,6 +250,12 @@ pub(crate) fn reference<S: Simd>(
         }
         mark(requests.as_mut_slice(), tlb_misses.as_slice(), invalidating);
     }
+}
+
+/// True if a level that a core uses has a replacement policy that wants to know who makes a reference.
+pub(crate) fn want_descriptions(caches: &PrivateCaches, shared: &SharedCache) -> bool {
+    let levels = [&caches.l1, &caches.l2, &shared.llc];
+    levels.into_iter().any(Cache::wants_descriptions)
 }
 
 /// Corrects the second level's answers to references of which it is not known what they find; returns the number of
@@ -334,17 +371,18 @@ fn mark(requests: &mut [u8], tlb_misses: &[TlbMiss], places: &[u32]) {
     }
 }
 
-/// Takes a line of code through the levels that it shares with data, after its own first level did
-/// not have it; lists the modified line that memory gets for it.
+/// Takes a line of code, or another, through the levels that it shares with data, after its own
+/// first level did not have it; lists the modified line that memory gets for it.
 ///
 /// The prefetchers of the second level do not see it.
 pub(crate) fn fetch(
     caches: &mut PrivateCaches,
     shared: &mut SharedCache,
-    line: u32,
+    access: Access,
     write_backs: Option<&mut Vec<(u32, u32)>>,
 ) -> Served {
-    let (mut l2, mut llc) = (One(None), One(None));
+    let line = access.line;
+    let (mut l2, mut llc) = (One::new(access), One::new(access));
     (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
     let mut gone = None;
     let unknown = caches.unknown.as_mut();
@@ -396,7 +434,7 @@ pub(crate) fn touch(caches: &mut PrivateCaches, shared: &mut SharedCache, refere
 pub(crate) fn fill(caches: &mut PrivateCaches, shared: &mut SharedCache, line: u32) {
     match shared.filled_pages {
         FilledPages::L2 => {
-            let mut l2 = One(None);
+            let mut l2 = One::new(Access::new(line, Kind::WriteBack));
             (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
             if let Some(line) = l2.written_back() {
                 shared.write_back(line | MODIFY);
@@ -415,11 +453,12 @@ pub(crate) fn fetch_coherently(
     caches: &mut [PrivateCaches],
     core: usize,
     shared: &mut SharedCache,
-    line: u32,
+    access: Access,
     one: &mut Chunk,
 ) -> Served {
     one.clear();
-    one.references.push(line);
+    one.only = Some(access);
+    one.references.push(access.line);
     one.requests.push(request::SLOW);
     one.tlb_misses.push(TlbMiss {
         reads: 1,

@@ -3,6 +3,7 @@
 pub(crate) mod beside;
 pub(crate) mod coherence;
 mod descent;
+mod descriptions;
 mod levels;
 pub(crate) mod other_pages;
 pub(crate) mod others;
@@ -15,7 +16,9 @@ mod shared;
 pub(crate) mod unknown;
 
 pub(crate) use descent::{Descent, OUT};
-pub(crate) use levels::{fetch, fetch_coherently, fill, note, reference, reference_at, touch};
+pub(crate) use levels::{
+    fetch, fetch_coherently, fill, note, reference, reference_at, touch, want_descriptions,
+};
 pub(crate) use private::PrivateCaches;
 pub(crate) use scratch::Scratch;
 pub(crate) use shared::SharedCache;

@@ -104,8 +104,9 @@ pub(super) fn complete_pairs<S: Simd>(
     let (mut hit, mut previous_is_prefetch) = (true, true);
     for at in 0..from_l2.down.len() {
         let (reference, place) = from_l2.down[at];
-        let is_prefetch = place & OUT == 0 && place > from_l2.outgoing;
-        let by_load = is_prefetch && prefetches[(place - from_l2.outgoing - 1) as usize].by_load;
+        let outgoing = from_l2.descriptions.outgoing;
+        let is_prefetch = place & OUT == 0 && place > outgoing;
+        let by_load = is_prefetch && prefetches[(place - outgoing - 1) as usize].by_load;
         let is_pair = is_prefetch && !previous_is_prefetch && !by_load;
         previous_is_prefetch = is_prefetch;
         if is_pair && hit {

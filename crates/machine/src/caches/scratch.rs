@@ -1,11 +1,14 @@
 use super::descent::Descent;
 use crate::machine::buffer::Buffer;
+use pagelab_memory::Access;
 
 /// The lists between the levels, reused from chunk to chunk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
     pub(super) to_l2: Buffer<Descent>,
     pub(super) to_llc: Buffer<Descent>,
+    /// Descriptions of the references, where a level's policy wants them.
+    pub(super) described: Vec<Access>,
     /// `to_llc` of a sample, with what its second level would not have had.
     pub(super) decided: Vec<Descent>,
     /// `to_l2` with prefetches, and the accesses that references are of.

@@ -5,7 +5,7 @@ use crate::machine::requests::{Early, Prefetch, TlbMiss};
 use crate::mmu::Ahead;
 use pagelab_addr::{LINE_BYTES, LINE_SHIFT};
 use pagelab_events::Op;
-use pagelab_memory::MOST_ASKED;
+use pagelab_memory::{Access, MOST_ASKED};
 use pagelab_translation::Walk;
 
 /// Accesses taken through the machine at a time: enough that the host overlaps their cache
@@ -55,6 +55,10 @@ pub(crate) struct Chunk {
     /// The places of walk reads of entries that the kernel has just written, which have `MODIFY`
     /// until the caches have seen them; where private caches are coherent.
     pub(crate) written_entries: Vec<u32>,
+    /// Instruction of each access, where a replacement policy wants it.
+    pub(crate) sites: Vec<u32>,
+    /// Description of the only reference, of a chunk that has just one.
+    pub(crate) only: Option<Access>,
     /// Scratch for the caches.
     pub(crate) scratch: Scratch,
 }
@@ -93,6 +97,8 @@ impl Chunk {
         self.by_loads.clear();
         self.filled.clear();
         self.written_entries.clear();
+        self.sites.clear();
+        self.only = None;
         if let Some(write_backs) = &mut self.write_backs {
             write_backs.clear();
         }

@@ -214,6 +214,7 @@ macro_rules! port {
             directory: &$machine.directory,
             chunk: &mut $machine.chunk,
             looks: &mut $machine.looks,
+            instruction: $machine.instruction,
         }
     };
 }

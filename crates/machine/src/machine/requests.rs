@@ -65,6 +65,13 @@ pub(crate) struct TlbMiss {
     pub(crate) payer: Payer,
 }
 
+impl TlbMiss {
+    /// True if no cache or buffer had the translation, so that there was a walk for it.
+    pub(crate) fn has_walk(&self) -> bool {
+        self.walked && !self.cached.found
+    }
+}
+
 /// Part of a walk that has to do with translations in caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cached {

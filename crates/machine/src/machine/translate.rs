@@ -1,4 +1,5 @@
 use super::{MAX_FAULTS, Machine, other_pages, port};
+use crate::caches;
 use crate::config::FilledPages;
 use crate::error::RunError;
 use crate::machine::chunk::CHUNK;
@@ -27,6 +28,9 @@ impl<M: Mmu> Machine<M> {
     ) -> Result<(), RunError> {
         self.chunk.clear();
         self.instruction = NO_SITE;
+        if caches::want_descriptions(&self.caches[core], &self.shared) {
+            self.chunk.sites.extend_from_slice(site);
+        }
         if M::LOOKS_INTO_CACHES {
             self.chunk.served.clear();
         }
@@ -82,7 +86,7 @@ impl<M: Mmu> Machine<M> {
                     &site[first..at],
                 );
             }
-            self.serve_data(core);
+            self.serve_data(core, site.get(first..at).unwrap_or_default());
             if at == addr.len() {
                 break;
             }
@@ -109,7 +113,7 @@ impl<M: Mmu> Machine<M> {
                 if follows {
                     self.follow(core, asid, &[addr], &[op], &site[at..=at]);
                 }
-                self.serve_data(core);
+                self.serve_data(core, &[self.instruction]);
             }
             at += 1;
         }
@@ -198,7 +202,7 @@ impl<M: Mmu> Machine<M> {
         let bits = if store { request::STORE } else { 0 };
         let mut pfn = self.locate(core, page, store, bits)?;
         self.chunk.references.push(reference(pfn, addr, op));
-        self.serve_data(core);
+        self.serve_data(core, &[self.instruction]);
         let bits = bits | request::REST;
         let last = addr.saturating_add(u64::from(op.size()) - 1) >> LINE_SHIFT;
         for line in (addr >> LINE_SHIFT) + 1..=last {
@@ -217,7 +221,7 @@ impl<M: Mmu> Machine<M> {
             }
             let reference = reference(pfn, line << LINE_SHIFT, op);
             self.chunk.references.push(reference);
-            self.serve_data(core);
+            self.serve_data(core, &[self.instruction]);
         }
         Ok(())
     }
@@ -254,7 +258,7 @@ impl<M: Mmu> Machine<M> {
         self.chunk
             .references
             .push(reference(pfn, addr, Op::PREFETCH));
-        self.serve_data(core);
+        self.serve_data(core, &[self.instruction]);
         Ok(())
     }
 
@@ -431,11 +435,12 @@ impl<M: Mmu> Machine<M> {
         self.chunk.ahead.extend(in_slots);
     }
 
-    /// Has the data references go through the caches for a design that looks into them.
+    /// Has the data references of these instructions go through the caches for a design that looks
+    /// into them.
     #[inline(always)]
-    fn serve_data(&mut self, core: usize) {
+    fn serve_data(&mut self, core: usize, sites: &[u32]) {
         if M::LOOKS_INTO_CACHES {
-            port!(self, core).serve_data();
+            port!(self, core).serve_data(sites);
         }
     }
 

@@ -4,8 +4,9 @@ use crate::config::WalksEnter;
 use crate::machine::chunk::Chunk;
 use crate::machine::requests::{Early, Prefetch, TlbMiss, request};
 use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
+use pagelab_events::NO_SITE;
 use pagelab_memory::simd::Baseline;
-use pagelab_memory::{CacheAccess, MODIFY, Outcome};
+use pagelab_memory::{Access, CacheAccess, Kind, MODIFY, Outcome};
 use pagelab_translation::{Page, Walk};
 use std::iter::once;
 
@@ -27,6 +28,8 @@ pub struct Port<'a> {
     pub(crate) directory: &'a PageDirectory,
     pub(crate) chunk: &'a mut Chunk,
     pub(crate) looks: &'a mut Looks,
+    /// Instruction that is translated for.
+    pub(crate) instruction: u32,
 }
 
 /// Outcome of a walk's reads.
@@ -38,13 +41,17 @@ pub struct Reads {
     pub last: Option<u32>,
 }
 
-/// Outcome of one reference.
+/// Outcome of one reference to a line of translations.
 struct Taken(Option<CacheAccess>);
 
 impl Outcome for Taken {
     #[inline(always)]
     fn of(&mut self, _: usize, access: CacheAccess) {
         self.0 = Some(access);
+    }
+
+    fn describe(&self, _: usize, reference: u32) -> Access {
+        Access::new(reference, Kind::Walk { level: 1 })
     }
 }
 
@@ -69,6 +76,7 @@ impl Port<'_> {
     /// The same but for the first ones, which have been made otherwise.
     pub fn read_from(&mut self, walk: &Walk, first: usize) -> Reads {
         let waited = walk.reads().len() - usize::from(walk.background());
+        let last = walk.reads()[..waited].last().map_or(0, |read| read.step);
         let mut done = Reads {
             memory: false,
             last: None,
@@ -77,7 +85,13 @@ impl Port<'_> {
             let line = (read.addr.0 >> LINE_SHIFT) as u32;
             self.chunk.references.push(line);
             self.chunk.steps.push(read.step);
-            let served = self.serve(line, request::SLOW);
+            let level = 1 + last.saturating_sub(read.step);
+            let access = Access {
+                core: self.core as u32,
+                instruction: Some(self.instruction).filter(|&site| site != NO_SITE),
+                ..Access::new(line, Kind::Walk { level })
+            };
+            let served = self.serve(line, request::SLOW, access);
             if number < waited {
                 done.memory |= served == Served::Dram;
                 done.last = Some(line);
@@ -100,7 +114,11 @@ impl Port<'_> {
         if let Some(gone) = gone {
             gone.clear();
         }
-        let served = caches::fetch(caches, self.shared, line, gone.as_mut());
+        let access = Access {
+            core: self.core as u32,
+            ..Access::new(line, Kind::Prefetch)
+        };
+        let served = caches::fetch(caches, self.shared, access, gone.as_mut());
         if let (Some(into), Some(gone)) = (&mut self.chunk.write_backs, gone) {
             let place = self.chunk.served.as_slice().len().saturating_sub(1) as u32;
             into.extend(gone.iter().map(|&(_, line)| (place, line)));
@@ -122,7 +140,11 @@ impl Port<'_> {
             gone.clear();
         }
         let caches = &mut self.caches[self.core];
-        let served = caches::fetch(caches, self.shared, line, gone.as_mut());
+        let access = Access {
+            core: self.core as u32,
+            ..Access::new(line, Kind::Walk { level: 1 })
+        };
+        let served = caches::fetch(caches, self.shared, access, gone.as_mut());
         let place = self.chunk.served.as_slice().len() as u32;
         if let (Some(into), Some(gone)) = (&mut self.chunk.write_backs, gone) {
             into.extend(gone.iter().map(|&(_, line)| (place, line)));
@@ -245,21 +267,40 @@ impl Port<'_> {
         Page { id, asid, vpn }
     }
 
-    /// Takes the data references through the caches that are not through yet.
-    pub(crate) fn serve_data(&mut self) {
+    /// Takes the data references through the caches that are not through yet: of an instruction each,
+    /// or all of one.
+    pub(crate) fn serve_data(&mut self, sites: &[u32]) {
+        let first = self.chunk.served.as_slice().len();
+        let is_slow = |bits: &u8| bits & request::SLOW != 0;
+        let walked = self.chunk.requests.as_slice().last().is_some_and(is_slow)
+            && self
+                .chunk
+                .tlb_misses
+                .as_slice()
+                .last()
+                .is_some_and(TlbMiss::has_walk);
         while let Some(&reference) = {
             let next = self.chunk.served.as_slice().len();
             self.chunk.references.as_slice().get(next)
         } {
-            self.serve(reference, 0);
+            let place = self.chunk.served.as_slice().len() - first;
+            let site = sites.get(place).or(sites.last()).copied();
+            let access = Access {
+                core: self.core as u32,
+                instruction: site.filter(|&site| site != NO_SITE),
+                walked,
+                ..Access::of_data(reference)
+            };
+            self.serve(reference, 0, access);
         }
     }
 
     /// Takes a reference through the caches: a walk's if `bits` are [`request::SLOW`], else data's.
     #[inline(never)]
-    fn serve(&mut self, reference: u32, bits: u8) -> Served {
+    fn serve(&mut self, reference: u32, bits: u8, access: Access) -> Served {
         let one = &mut self.looks.one;
         one.clear();
+        one.only = Some(access);
         one.references.push(reference);
         one.requests.push(bits);
         let place = self.chunk.served.as_slice().len() as u32;

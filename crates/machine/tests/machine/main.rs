@@ -30,6 +30,7 @@ mod pom_tlb;
 mod prefetches;
 mod presets;
 mod programs;
+mod replacement;
 mod revelator;
 mod same_bits;
 mod shootdowns;

@@ -7,7 +7,7 @@ use crate::config::{CachesConfig, CoherenceConfig, FilledPages, WalksEnter};
 use crate::machine::chunk::Chunk;
 use crate::machine::requests::request;
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_memory::{CacheConfig, MODIFY, PrefetchConfig, dispatch};
+use pagelab_memory::{Access, CacheConfig, Kind, MODIFY, PrefetchConfig, dispatch};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -308,7 +308,7 @@ impl Fast {
             shared,
             chunk,
         } = self;
-        fetch_coherently(caches, core, shared, line, chunk)
+        fetch_coherently(caches, core, shared, Access::new(line, Kind::Fetch), chunk)
     }
 
     fn counts(&self) -> [u64; 4] {

@@ -10,6 +10,7 @@ use crate::mmu::{Found, Mmu};
 use crate::timing::{self, Fetched, Paths};
 use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
 use pagelab_events::{Batch, Mispredicted, NO_SITE};
+use pagelab_memory::{Access, Kind};
 use pagelab_os::Os;
 use pagelab_translation::{Page, PageTable};
 
@@ -72,6 +73,7 @@ impl<M: Mmu> Machine<M> {
         } = of;
         self.chunk.clear();
         self.chunk.served.clear();
+        self.instruction = of.site;
         let mut fetched = Fetched {
             gap: of.gap,
             ..Fetched::default()
@@ -92,7 +94,7 @@ impl<M: Mmu> Machine<M> {
                 fetch.cores[core].translated(line, page.id, pfn);
             }
         }
-        self.fetch_from_caches(core, line, &mut fetched);
+        self.fetch_from_caches(core, line, of.site, &mut fetched);
         if self.counts.accesses < self.untimed {
             return Ok(());
         }
@@ -194,7 +196,7 @@ impl<M: Mmu> Machine<M> {
     }
 
     /// Takes a line, and those that are fetched ahead with it, through the caches.
-    fn fetch_from_caches(&mut self, core: usize, line: u64, fetched: &mut Fetched) {
+    fn fetch_from_caches(&mut self, core: usize, line: u64, site: u32, fetched: &mut Fetched) {
         let Some(Fetch {
             cores,
             next_lines,
@@ -214,20 +216,25 @@ impl<M: Mmu> Machine<M> {
         let held = front_end.fetch(line);
         fetched.ahead = held == Held::Ahead;
         let mut write_backs = self.chunk.write_backs.as_mut();
-        let mut below = |line: u32| {
+        let mut below = |line: u32, kind: Kind| {
+            let access = Access {
+                core: core as u32,
+                instruction: Some(site).filter(|&site| site != NO_SITE),
+                ..Access::new(line, kind)
+            };
             let list = write_backs.as_deref_mut();
             let (caches, shared) = (&mut self.caches[..], &mut self.shared);
             if shared.directory.is_none() {
-                return caches::fetch(&mut caches[core], shared, line, list);
+                return caches::fetch(&mut caches[core], shared, access, list);
             }
-            let served = caches::fetch_coherently(caches, core, shared, line, one);
+            let served = caches::fetch_coherently(caches, core, shared, access, one);
             if let (Some(list), Some(gone)) = (list, &one.write_backs) {
                 list.extend_from_slice(gone);
             }
             served
         };
         fetched.served = match held {
-            Held::Missing => below(physical),
+            Held::Missing => below(physical, Kind::Fetch),
             _ => Served::L1,
         };
         counts.served[fetched.served as usize] += 1;
@@ -237,7 +244,7 @@ impl<M: Mmu> Machine<M> {
         let page_end = physical | ((1 << LINES_SHIFT) - 1);
         for next in physical + 1..=page_end.min(physical + *next_lines) {
             if front_end.fetch_ahead(next) {
-                let served = below(next);
+                let served = below(next, Kind::Prefetch);
                 counts.prefetched[served as usize] += 1;
                 ahead.push((next, served));
             }

@@ -10,6 +10,7 @@ use crate::mmu::lists::{Caches, Lru};
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use pagelab_events::NO_SITE;
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;
 use pagelab_os::Os;
@@ -216,6 +217,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
             directory: &directory,
             chunk: &mut chunk,
             looks: &mut looks,
+            instruction: NO_SITE,
         };
         match *step {
             Step::Access { page, line, store } => {
@@ -277,7 +279,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 let data = pfn.0 * 64 + line;
                 let modify = if store { MODIFY } else { 0 };
                 port.chunk.references.push(data | modify);
-                port.serve_data();
+                port.serve_data(&[]);
                 slow.caches.reference(data, store);
             }
             Step::Unmap { region } => {

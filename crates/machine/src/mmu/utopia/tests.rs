@@ -10,7 +10,7 @@ use crate::machine::chunk::Chunk;
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Vpn};
-use pagelab_events::{Backing, Control, Protection};
+use pagelab_events::{Backing, Control, NO_SITE, Protection};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;
 use pagelab_os::{Effects, Os, PagePolicy};
@@ -131,6 +131,7 @@ impl Fast {
             directory: &self.directory,
             chunk: &mut self.chunk,
             looks: &mut self.looks,
+            instruction: NO_SITE,
         };
         what(&mut self.mmu, &mut port, &mut self.walks)
     }
@@ -304,7 +305,7 @@ fn access(fast: &mut Fast, slow: &mut Twin, page: Page, size: usize, line: u32, 
     let data = found.pfn.0 * 64 + line;
     let modify = if store { MODIFY } else { 0 };
     fast.chunk.references.push(data | modify);
-    fast.with_port(|_, port, _| port.serve_data());
+    fast.with_port(|_, port, _| port.serve_data(&[]));
     slow.caches.reference(data, store);
     let costly = fast.mmu.costly();
     assert_eq!(costly.is_some(), slow.move_in(page, size));

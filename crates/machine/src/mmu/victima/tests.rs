@@ -6,6 +6,7 @@ use crate::config::MachineConfig;
 use crate::machine::chunk::Chunk;
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use pagelab_events::NO_SITE;
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;
 use pagelab_os::Os;
@@ -466,6 +467,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
             directory: &directory,
             chunk: &mut chunk,
             looks: &mut looks,
+            instruction: NO_SITE,
         };
         match *step {
             Step::Access {
@@ -525,7 +527,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 let data = frame(page.id.0).0 * 64 + line;
                 let data = if store { data | MODIFY } else { data };
                 port.chunk.references.push(data);
-                port.serve_data();
+                port.serve_data(&[]);
                 slow.reference(data & !MODIFY, store);
                 instructions += more;
             }

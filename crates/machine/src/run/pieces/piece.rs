@@ -236,7 +236,8 @@ fn bring_in<M: ConfiguredMmu>(
                 });
             }
             Warmth::Frame(line) => {
-                caches::fetch(&mut machine.caches[0], &mut machine.shared, line, None);
+                let access = pagelab_memory::Access::of_data(line);
+                caches::fetch(&mut machine.caches[0], &mut machine.shared, access, None);
             }
             Warmth::Passed(accesses) => {
                 machine.pass_to_others((pace * accesses as f64) as u64);

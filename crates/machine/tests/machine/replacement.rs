@@ -1,0 +1,75 @@
+//! Replacement policies that look at who makes a reference, in a whole machine. What they do by
+//! themselves is in crates/memory/tests/policies.
+
+use crate::common::{BASE, Event, machine, map, run};
+use pagelab_events::{Access, Batch, Op, Source, SourceError};
+use pagelab_machine::RunResult;
+
+/// An instruction, and the offset of what it loads.
+type Load = (u32, u64);
+
+struct Loads<'a>(std::slice::Chunks<'a, Load>, bool);
+
+impl<'a> Loads<'a> {
+    fn new(loads: &'a [Load]) -> Self {
+        Loads(loads.chunks(100), false)
+    }
+}
+
+impl Source for Loads<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        let mapped = std::mem::replace(&mut self.1, true);
+        if !mapped && let Event::Control(control) = map(BASE, 64 << 20) {
+            batch.push_control(control);
+        }
+        for &(site, offset) in self.0.next().unwrap_or_default() {
+            batch.push(Access {
+                addr: BASE + offset,
+                op: Op::load(8),
+                gap: 2,
+                dep: 0,
+            });
+            batch.site.push(site);
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+/// A last level of 1,024 lines behind small ones.
+fn with(policy: &str, design: &str, loads: &[Load]) -> RunResult {
+    let policy = format!("caches.llc.replacement={policy}");
+    let config = machine(&[
+        "tlb.l1_4k={ entries = 16, ways = 4 }",
+        "tlb.l2_4k={ entries = 64, ways = 8 }",
+        "caches.l1={ kib = 4, ways = 4, cycles = 4 }",
+        "caches.l2={ kib = 8, ways = 8, cycles = 14 }",
+        "caches.llc={ kib = 64, ways = 16, cycles = 30 }",
+        &policy,
+    ]);
+    run(&config, design, &mut Loads::new(loads))
+}
+
+fn lines(site: u32, lines: std::ops::Range<u64>) -> impl Iterator<Item = Load> {
+    lines.map(move |line| (site, line * 64))
+}
+
+/// Rounds of a working set of half the lines, used so many times, and a scan of others.
+fn rounds(times: u32, scan: u64) -> Vec<Load> {
+    let round = |number: u64| {
+        let set = (0..times).flat_map(|time| lines(time, 0..512));
+        let first = 4096 + number % 16 * scan;
+        set.chain(lines(9, first..first + scan))
+    };
+    (0..24).flat_map(round).collect()
+}
+
+#[test]
+fn a_working_set_outlives_a_scan() {
+    let loads = rounds(3, 768);
+    let from_memory = |policy| with(policy, "ideal", &loads).caches.data.dram;
+    let (lru, srrip) = (from_memory("lru"), from_memory("srrip"));
+    // Under LRU the set, too, comes from memory once a round.
+    assert!(lru > 24 * (512 + 768) * 99 / 100, "{lru}");
+    assert!(srrip < 24 * (768 + 60), "{srrip}");
+}

@@ -1,0 +1,5 @@
+//! Replacement policies beside what their papers say, entry by entry, and properties that the papers
+//! show.
+
+mod lists;
+mod srrip;
