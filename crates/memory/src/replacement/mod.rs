@@ -5,6 +5,7 @@
 //! and nothing is asked about its references.
 
 mod access;
+mod drrip;
 mod intervals;
 mod nru;
 mod policy;
@@ -13,9 +14,11 @@ mod srrip;
 mod tree_plru;
 
 pub use access::{Access, Kind};
+pub use drrip::DrripKeys;
 
 use crate::geometry::GeometryError;
 use crate::simd::EMPTY;
+use drrip::Drrip;
 use nru::Nru;
 use policy::Policy;
 use random::Random;
@@ -124,6 +127,9 @@ policies! {
     /// al., ISCA 2010, section 4): an entry comes in with 2, a hit takes one off, and the first
     /// with 3 leaves; when none has, all have one more.
     "srrip": Srrip;
+    /// Dynamic RRIP (Jaleel et al., ISCA 2010, section 4.2): a hit sets an entry to 0, and a duel of
+    /// sets finds for each core whether entries come in with 2 (SRRIP) or nearly all with 3 (BRRIP).
+    "drrip": Drrip(DrripKeys);
 }
 
 impl Replacement {

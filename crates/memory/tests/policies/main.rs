@@ -1,5 +1,6 @@
 //! Replacement policies beside what their papers say, entry by entry, and properties that the papers
 //! show.
 
+mod drrip;
 mod lists;
 mod srrip;
