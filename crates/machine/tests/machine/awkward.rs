@@ -41,11 +41,13 @@ const KEYS: [&[&str]; 27] = [
     &[
         "caches.l2.replacement=random",
         "caches.l2.replacement=srrip",
+        "caches.l2.replacement=ship",
         "caches.l2.replacement=lru",
     ],
     &[
         "caches.l1.replacement=tree-plru",
         "caches.llc.replacement=nru",
+        "caches.llc.replacement={ name = \"ship\", counters = 5, counter_bits = 1 }",
         "core.misprediction=20",
     ],
     &["tlb.l2_4k.replacement=random", "tlb.l2_4k.replacement=lru"],

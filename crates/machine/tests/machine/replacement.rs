@@ -2,7 +2,7 @@
 //! themselves is in crates/memory/tests/policies.
 
 use crate::common::{BASE, Event, machine, map, run};
-use pagelab_events::{Access, Batch, Op, Source, SourceError};
+use pagelab_events::{Access, Batch, NO_SITE, Op, Source, SourceError};
 use pagelab_machine::RunResult;
 
 /// An instruction, and the offset of what it loads.
@@ -72,4 +72,20 @@ fn a_working_set_outlives_a_scan() {
     // Under LRU the set, too, comes from memory once a round.
     assert!(lru > 24 * (512 + 768) * 99 / 100, "{lru}");
     assert!(srrip < 24 * (768 + 60), "{srrip}");
+}
+
+#[test]
+fn what_a_scanning_instruction_brings_is_dead() {
+    let loads = rounds(2, 8192);
+    let last_level = |policy: &str, loads: &[Load]| with(policy, "ideal", loads).caches.data.llc;
+    let srrip = last_level("srrip", &loads);
+    let ship = last_level("ship", &loads);
+    // The set is there at its second use in a round, and with SHiP at its first, too.
+    assert!(srrip < 24 * 560, "{srrip}");
+    assert!(ship > 24 * 900, "{ship}");
+    // Regions are scanned too seldom to be learnt.
+    let unnamed: Vec<Load> = loads.iter().map(|load| (NO_SITE, load.1)).collect();
+    let by_region = last_level("{ name = \"ship\", signature = \"region\" }", &loads);
+    assert_eq!(last_level("ship", &unnamed), by_region);
+    assert!(by_region < ship);
 }

@@ -6,15 +6,18 @@
 
 mod access;
 mod drrip;
+mod hash;
 mod intervals;
 mod nru;
 mod policy;
 mod random;
+mod ship;
 mod srrip;
 mod tree_plru;
 
 pub use access::{Access, Kind};
 pub use drrip::DrripKeys;
+pub use ship::{ShipKeys, Signature};
 
 use crate::geometry::GeometryError;
 use crate::simd::EMPTY;
@@ -22,6 +25,7 @@ use drrip::Drrip;
 use nru::Nru;
 use policy::Policy;
 use random::Random;
+use ship::Ship;
 use srrip::Srrip;
 use tree_plru::TreePlru;
 
@@ -130,6 +134,9 @@ policies! {
     /// Dynamic RRIP (Jaleel et al., ISCA 2010, section 4.2): a hit sets an entry to 0, and a duel of
     /// sets finds for each core whether entries come in with 2 (SRRIP) or nearly all with 3 (BRRIP).
     "drrip": Drrip(DrripKeys);
+    /// Signature-based hit prediction (Wu et al., MICRO 2011): SRRIP, but an entry comes in with 3
+    /// if what its signature brought before was not used.
+    "ship": Ship(ShipKeys);
 }
 
 impl Replacement {

@@ -3,4 +3,5 @@
 
 mod drrip;
 mod lists;
+mod ship;
 mod srrip;
