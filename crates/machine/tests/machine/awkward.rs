@@ -42,11 +42,13 @@ const KEYS: [&[&str]; 27] = [
         "caches.l2.replacement=random",
         "caches.l2.replacement=srrip",
         "caches.l2.replacement=ship",
+        "caches.l2.replacement=t-drrip",
         "caches.l2.replacement=lru",
     ],
     &[
         "caches.l1.replacement=tree-plru",
         "caches.llc.replacement=nru",
+        "caches.llc.replacement={ name = \"t-drrip\", leaders = 2, selector_bits = 2, one_in = 3 }",
         "caches.llc.replacement={ name = \"ship\", counters = 5, counter_bits = 1 }",
         "core.misprediction=20",
     ],

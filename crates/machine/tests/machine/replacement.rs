@@ -89,3 +89,22 @@ fn what_a_scanning_instruction_brings_is_dead() {
     assert_eq!(last_level("ship", &unnamed), by_region);
     assert!(by_region < ship);
 }
+
+/// Loads all over more pages than the TLB has, of which the leaves of the table fill the last level.
+#[test]
+fn leaves_of_the_table_outlive_data_that_were_walked_for() {
+    let random = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let loads: Vec<Load> = (0..80_000)
+        .map(|number| (1, random(number) % (32 << 20)))
+        .collect();
+    for design in ["radix", "victima"] {
+        let walks = |policy: &str| {
+            let run = with(policy, design, &loads);
+            let served = run.walks.served_by;
+            assert_eq!(run.walks.reads, served.total());
+            served.dram as f64 / run.walks.reads as f64
+        };
+        let (drrip, t_drrip) = (walks("drrip"), walks("t-drrip"));
+        assert!(t_drrip < 0.7 * drrip, "{design}: {t_drrip} against {drrip}");
+    }
+}

@@ -13,6 +13,7 @@ mod policy;
 mod random;
 mod ship;
 mod srrip;
+mod t_drrip;
 mod tree_plru;
 
 pub use access::{Access, Kind};
@@ -27,6 +28,7 @@ use policy::Policy;
 use random::Random;
 use ship::Ship;
 use srrip::Srrip;
+use t_drrip::TDrrip;
 use tree_plru::TreePlru;
 
 /// `"NAME": TYPE;` for a policy without keys, else `"NAME": TYPE(KEYS);`.
@@ -137,6 +139,9 @@ policies! {
     /// Signature-based hit prediction (Wu et al., MICRO 2011): SRRIP, but an entry comes in with 3
     /// if what its signature brought before was not used.
     "ship": Ship(ShipKeys);
+    /// DRRIP that tells translations from data (Vasudha and Panda, ISPASS 2022): the last entry that
+    /// a walk reads comes in with 0, data whose page was walked for with 3.
+    "t-drrip": TDrrip(DrripKeys);
 }
 
 impl Replacement {

@@ -5,3 +5,4 @@ mod drrip;
 mod lists;
 mod ship;
 mod srrip;
+mod t_drrip;
