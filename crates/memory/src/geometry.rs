@@ -11,8 +11,8 @@ pub enum GeometryError {
     },
     /// A policy that sets of so many ways cannot have.
     #[error(
-        "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128, \
-         others but lru up to 64"
+        "sets of {ways} ways: tree-plru has a power of two up to 128, nru, random and chirp up to \
+         128, others but lru up to 64"
     )]
     Replacement {
         /// As configured.

@@ -27,4 +27,4 @@ pub use prefetch::{
     IpcpKeys, Load, MAX_PREFETCHES, MOST_ASKED, NextLineKeys, PrefetchConfig, Prefetchers,
     StridesConfig,
 };
-pub use replacement::{Access, DrripKeys, Kind, Replacement, ShipKeys, Signature};
+pub use replacement::{Access, ChirpKeys, DrripKeys, Kind, Replacement, ShipKeys, Signature};

@@ -59,6 +59,12 @@ impl LruSets {
         }
     }
 
+    /// Describes the look-ups and insertions that follow, for a policy other than LRU. Each has its
+    /// own key.
+    pub fn describe(&mut self, access: Access) {
+        self.access = access;
+    }
+
     /// Number of sets.
     pub fn sets(&self) -> usize {
         self.keys.sets()

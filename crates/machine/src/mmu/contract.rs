@@ -1,7 +1,9 @@
 use super::port::Port;
 use super::walks::Walks;
 use pagelab_addr::{PageId, Pfn};
+use pagelab_events::NO_SITE;
 use pagelab_memory::simd::Simd;
+use pagelab_memory::{Access, Kind};
 use pagelab_translation::{Page, PageTable, TlbCounters, Walk};
 
 /// A page that an access of a core needs translated.
@@ -20,6 +22,19 @@ pub struct Request {
     /// Instructions that the core has been given so far; 0 for a design that does not look into
     /// caches.
     pub instructions: u64,
+}
+
+impl Request {
+    /// Description for the TLB's replacement policy.
+    #[inline(always)]
+    pub(crate) fn access(&self) -> Access {
+        let kind = if self.store { Kind::Store } else { Kind::Load };
+        Access {
+            core: self.core as u32,
+            instruction: Some(self.instruction).filter(|&site| site != NO_SITE),
+            ..Access::new(0, kind)
+        }
+    }
 }
 
 /// A page that was found without a walk.

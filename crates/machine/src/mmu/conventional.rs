@@ -5,6 +5,7 @@ use crate::error::BuildError;
 use crate::mmu::{ConfiguredTable, ConfiguredTlb};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::{Baseline, Simd};
+use pagelab_memory::{Access, Kind};
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{Page, PageTable, Tlb, TlbCounters, Walk};
 use std::collections::BTreeMap;
@@ -83,6 +84,7 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         let &Request {
             core, page, store, ..
         } = request;
+        self.tlbs[core].describe(request.access());
         match self.tlbs[core].lookup_second::<S>(page, store) {
             Some(pfn) => Some(Hit { pfn, cached: false }),
             None if self.prefetches.is_empty() => None,
@@ -131,6 +133,11 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
     }
 
     fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
+        let access = Access::new(0, Kind::Fetch);
+        self.tlbs[core].describe(Access {
+            core: core as u32,
+            ..access
+        });
         self.tlbs[core].lookup_code::<Baseline>(page)
     }
 

@@ -52,7 +52,12 @@ const KEYS: [&[&str]; 27] = [
         "caches.llc.replacement={ name = \"ship\", counters = 5, counter_bits = 1 }",
         "core.misprediction=20",
     ],
-    &["tlb.l2_4k.replacement=random", "tlb.l2_4k.replacement=lru"],
+    &[
+        "tlb.l2_4k.replacement=random",
+        "tlb.l2_4k.replacement={ name = \"chirp\", history = 2, counters = 7 }",
+        "tlb.l2_4k.replacement=ship",
+        "tlb.l2_4k.replacement=lru",
+    ],
     &[
         "dram.rows={ banks = 8, row_bytes = 4096, activate_ns = 10.0, precharge_ns = 10.0 }",
         "dram.gigabytes_per_second=3.0",

@@ -108,3 +108,29 @@ fn leaves_of_the_table_outlive_data_that_were_walked_for() {
         assert!(t_drrip < 0.7 * drrip, "{design}: {t_drrip} against {drrip}");
     }
 }
+
+/// Pages of a scan leave the second-level TLB before those that another instruction comes back to.
+#[test]
+fn a_tlb_learns_by_instructions() {
+    let pages = |site, pages: std::ops::Range<u64>| pages.map(move |page| (site, page * 4096));
+    let round = |number: u64| {
+        let first = 1024 + number % 8 * 256;
+        let set = pages(4, 0..32).chain(pages(4, 0..32));
+        set.chain(pages(9, first..first + 256))
+    };
+    let loads: Vec<Load> = (0..60).flat_map(round).collect();
+    for design in ["radix", "dpt", "victima"] {
+        let misses = |policy: &str| {
+            let policy = format!("tlb.l2_4k.replacement={policy}");
+            let config = machine(&[
+                "tlb.l1_4k={ entries = 16, ways = 4 }",
+                "tlb.l2_4k={ entries = 64, ways = 8 }",
+                &policy,
+            ]);
+            let run = run(&config, design, &mut Loads::new(&loads));
+            run.tlb.l2_misses
+        };
+        let (chirp, lru) = (misses("chirp"), misses("lru"));
+        assert!(chirp + 1000 < lru, "{design}: {chirp} against {lru}");
+    }
+}

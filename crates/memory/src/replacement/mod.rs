@@ -5,6 +5,7 @@
 //! and nothing is asked about its references.
 
 mod access;
+mod chirp;
 mod drrip;
 mod hash;
 mod intervals;
@@ -17,11 +18,13 @@ mod t_drrip;
 mod tree_plru;
 
 pub use access::{Access, Kind};
+pub use chirp::ChirpKeys;
 pub use drrip::DrripKeys;
 pub use ship::{ShipKeys, Signature};
 
 use crate::geometry::GeometryError;
 use crate::simd::EMPTY;
+use chirp::Chirp;
 use drrip::Drrip;
 use nru::Nru;
 use policy::Policy;
@@ -142,6 +145,10 @@ policies! {
     /// DRRIP that tells translations from data (Vasudha and Panda, ISPASS 2022): the last entry that
     /// a walk reads comes in with 0, data whose page was walked for with 3.
     "t-drrip": TDrrip(DrripKeys);
+    /// Control-flow history reuse prediction (Mirbagher-Ajorpaz et al., MICRO 2020), for
+    /// second-level TLBs: LRU, but an entry leaves sooner if what its signature used last, of an
+    /// instruction and those before it, was not used again.
+    "chirp": Chirp(ChirpKeys);
 }
 
 impl Replacement {

@@ -1,6 +1,7 @@
 //! Replacement policies beside what their papers say, entry by entry, and properties that the papers
 //! show.
 
+mod chirp;
 mod drrip;
 mod lists;
 mod ship;

@@ -4,6 +4,7 @@ use super::level::{LARGER, Level, frame, page_of, value};
 use super::{Mapped, Tlb, TlbCounters};
 use crate::{Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_memory::Access;
 use pagelab_memory::simd::Simd;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,11 @@ impl ConventionalTlb {
 }
 
 impl Tlb for ConventionalTlb {
+    #[inline(always)]
+    fn describe(&mut self, access: Access) {
+        self.l2.describe(access);
+    }
+
     #[inline(always)]
     fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         let refused = if store { READ_ONLY } else { 0 };

@@ -5,7 +5,7 @@ use super::groups::{Groups, KEY_GROUP, Run, is_group};
 use crate::Translation;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{LruSets, Modulo};
+use pagelab_memory::{Access, LruSets, Modulo};
 
 /// One level: an array for 4 KiB pages, and for the larger ones where they have their own.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Level {
     larger: Vec<Array>,
     /// For 2 MiB and 1 GiB pages, the array in `larger`; `None` for `base`.
     larger_of: [Option<usize>; 2],
+    /// An array has another policy than LRU.
+    wants_descriptions: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +111,10 @@ impl Level {
             groups: Groups::new(base)?,
             larger: Vec::new(),
             larger_of: [None; 2],
+            wants_descriptions: [Some(base), large, huge]
+                .iter()
+                .flatten()
+                .any(|array| !array.replacement.is_lru()),
         };
         for (size, config) in [large, huge].into_iter().enumerate() {
             if let Some(config) = config {
@@ -126,6 +132,21 @@ impl Level {
     pub(super) fn seed(&mut self, seed: u64) {
         for (array, seed) in self.larger.iter_mut().chain([&mut self.base]).zip(seed..) {
             array.entries.seed(seed);
+        }
+    }
+
+    /// Describes the look-ups and insertions that follow.
+    #[inline(always)]
+    pub(super) fn describe(&mut self, access: Access) {
+        if self.wants_descriptions {
+            self.describe_to_arrays(access);
+        }
+    }
+
+    #[cold]
+    fn describe_to_arrays(&mut self, access: Access) {
+        for array in self.larger.iter_mut().chain([&mut self.base]) {
+            array.entries.describe(access);
         }
     }
 

@@ -16,6 +16,7 @@ pub use range::{RangeConfig, RangeTlb};
 
 use crate::{Page, PageTable, Range, Translation};
 use pagelab_addr::{PageId, Pfn};
+use pagelab_memory::Access;
 use pagelab_memory::simd::Simd;
 use serde::Serialize;
 
@@ -58,6 +59,10 @@ impl<P: PageTable> Mapped for P {
 pub trait Tlb {
     /// Every translation is free: the machine then asks neither this TLB nor a walker.
     const FREE: bool = false;
+
+    /// Describes what the second level is asked for next, with the walk that may follow, to its
+    /// replacement policy. The line means nothing.
+    fn describe(&mut self, _access: Access) {}
 
     /// Looks a page up in the first level, for a load or a store: its 4 KiB frame.
     fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn>;

@@ -7,6 +7,7 @@ use super::{Mapped, Tlb, TlbConfig, TlbCounters};
 use crate::iceberg::Iceberg;
 use crate::{ConfigError, Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
+use pagelab_memory::Access;
 use pagelab_memory::simd::Simd;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -299,6 +300,11 @@ pub enum MosaicError {
 }
 
 impl Tlb for MosaicTlb {
+    #[inline(always)]
+    fn describe(&mut self, access: Access) {
+        self.l2.level.describe(access);
+    }
+
     #[inline(always)]
     fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         self.counters.lookups += 1;

@@ -3,6 +3,7 @@
 use super::{ConventionalTlb, Mapped, Tlb, TlbConfig, TlbCounters, TlbError};
 use crate::{Page, Range, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_memory::Access;
 use pagelab_memory::simd::Simd;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,6 +156,11 @@ fn frame(range: Range, page: Page) -> Pfn {
 }
 
 impl Tlb for RangeTlb {
+    #[inline(always)]
+    fn describe(&mut self, access: Access) {
+        self.pages.describe(access);
+    }
+
     #[inline(always)]
     fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         self.pages.lookup_first::<S>(page, store)
