@@ -105,8 +105,8 @@ const KEYS: [&[&str]; 27] = [
     ],
     &[
         "tlb_prefetch={ prefetcher = \"sequential\" }",
-        "tlb_prefetch={ prefetcher = \"stride\", free = true }",
-        "tlb_prefetch={ prefetcher = \"distance\", entries = 5 }",
+        "tlb_prefetch={ prefetcher = { name = \"stride\", instructions = 2 }, free = true }",
+        "tlb_prefetch={ prefetcher = { name = \"distance\", distances = 3 }, entries = 5 }",
         "tlb_prefetch={ prefetcher = \"agile\", free = true }",
         "seed=8",
         "seed=9",

@@ -1,15 +1,16 @@
 use super::recent::Recent;
 use super::{Miss, Prefetcher};
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 /// Three prefetchers, of which the one prefetches that would have foreseen most of late, or none
 /// (ATP: Vavouliotis et al., ISCA 2021).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Agile {
     /// The last two pages that missed, the later first.
     history: [Option<i64>; 2],
     /// By instruction: the page that missed last, and its distance from the one before.
-    strides: Recent<(i64, i64), 64>,
+    strides: Recent<(i64, i64)>,
     /// Pages that each would have prefetched: H2P, MASP, STP.
     foreseen: [VecDeque<i64>; 3],
     enable: Counter<255>,
@@ -19,6 +20,19 @@ pub(super) struct Agile {
 
 /// Pages remembered of each.
 const FORESEEN: usize = 16;
+
+impl Default for Agile {
+    fn default() -> Self {
+        Agile {
+            history: [None; 2],
+            strides: Recent::new(const { NonZeroU32::new(64).unwrap() }),
+            foreseen: Default::default(),
+            enable: Counter::default(),
+            first: Counter::default(),
+            second: Counter::default(),
+        }
+    }
+}
 
 impl Prefetcher for Agile {
     fn missed(&mut self, miss: Miss, next: &mut Vec<i64>) {

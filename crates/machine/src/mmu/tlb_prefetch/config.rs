@@ -1,8 +1,8 @@
 use super::Prefetcher;
 use super::agile::Agile;
-use super::distance::Distance;
+use super::distance::{Distance, DistanceKeys};
 use super::sequential::Sequential;
-use super::stride::Stride;
+use super::stride::{Stride, StrideKeys};
 use crate::error::BuildError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,29 +42,39 @@ fn cycles() -> u32 {
     2
 }
 
-/// `NAME: TYPE`.
+/// `"NAME": TYPE;` for a prefetcher without keys, which starts by `default()`, else `"NAME":
+/// TYPE(KEYS);`, which starts from them.
 macro_rules! prefetchers {
-    ($($name:literal: $prefetcher:ident;)*) => {
-        /// A prefetcher, by its name in a machine's description.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[allow(missing_docs)]
-        pub enum PrefetcherName {
-            $(#[serde(rename = $name)] $prefetcher,)*
+    ($($(#[$doc:meta])* $name:literal: $prefetcher:ident $(($keys:ty))?;)*) => {
+        pagelab_memory::choices! {
+            /// Prefetcher of translations.
+            pub enum PrefetcherName {
+                $($(#[$doc])* $name: $prefetcher $(($keys))?;)*
+            }
         }
 
         impl PrefetcherName {
             pub(super) fn start(self) -> Box<dyn Prefetcher> {
                 match self {
-                    $(PrefetcherName::$prefetcher => Box::new($prefetcher::default()),)*
+                    $(prefetchers!(@of $prefetcher, keys $(, $keys)?) =>
+                        Box::new(prefetchers!(@start $prefetcher, keys $(, $keys)?)),)*
                 }
             }
         }
     };
+    (@of $prefetcher:ident, $bound:ident) => { PrefetcherName::$prefetcher };
+    (@of $prefetcher:ident, $bound:ident, $keys:ty) => { PrefetcherName::$prefetcher($bound) };
+    (@start $prefetcher:ident, $bound:ident) => { $prefetcher::default() };
+    (@start $prefetcher:ident, $bound:ident, $keys:ty) => { $prefetcher::from($bound) };
 }
 
 prefetchers! {
+    /// The next page.
     "sequential": Sequential;
-    "stride": Stride;
-    "distance": Distance;
+    /// A page by the distance between the last misses of an instruction.
+    "stride": Stride(StrideKeys);
+    /// Pages by the distances that have followed the last one.
+    "distance": Distance(DistanceKeys);
+    /// Pages of the best of three prefetchers, or none.
     "agile": Agile;
 }

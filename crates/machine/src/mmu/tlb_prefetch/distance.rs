@@ -1,14 +1,42 @@
 use super::recent::Recent;
 use super::{Miss, Prefetcher};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+/// Keys of the prefetcher by distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DistanceKeys {
+    /// Distances that are remembered.
+    pub distances: NonZeroU32,
+}
+
+impl Default for DistanceKeys {
+    fn default() -> Self {
+        let distances = const { NonZeroU32::new(64).unwrap() };
+        DistanceKeys { distances }
+    }
+}
 
 /// The distances that have followed a distance between two misses before (DP: Kandiraju and
 /// Sivasubramaniam, ISCA 2002).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Distance {
     /// By distance: those that came after it last, the latest first.
-    table: Recent<[Option<i64>; 2], 64>,
+    table: Recent<[Option<i64>; 2]>,
     page: Option<i64>,
     distance: Option<i64>,
+}
+
+impl From<DistanceKeys> for Distance {
+    fn from(keys: DistanceKeys) -> Self {
+        Distance {
+            table: Recent::new(keys.distances),
+            page: None,
+            distance: None,
+        }
+    }
 }
 
 impl Prefetcher for Distance {

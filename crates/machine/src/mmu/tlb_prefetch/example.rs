@@ -1,6 +1,6 @@
 //! The worked example of docs/developers/adding.md, "An addition, whole", is what is compiled.
 
-use super::stride::Stride;
+use super::stride::{Stride, StrideKeys};
 use super::{Miss, Prefetcher};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn no_other_line_of_the_simulator_names_it() {
 
 #[test]
 fn it_says_the_pages_of_the_guide() {
-    let mut stride = Stride::default();
+    let mut stride = Stride::from(StrideKeys::default());
     let mut next = Vec::new();
     for page in [10, 13, 16] {
         assert!(next.is_empty());

@@ -1,24 +1,52 @@
+use std::num::NonZeroU32;
+
 /// A small fully associative table with LRU replacement.
 #[derive(Debug)]
-pub(super) struct Recent<V, const N: usize>(Vec<(i64, V)>);
+pub(super) struct Recent<V> {
+    entries: Vec<(i64, V)>,
+    most: usize,
+}
 
-impl<V, const N: usize> Default for Recent<V, N> {
-    fn default() -> Self {
-        Recent(Vec::with_capacity(N + 1))
+impl<V: Default> Recent<V> {
+    pub(super) fn new(most: NonZeroU32) -> Self {
+        Recent {
+            entries: Vec::new(),
+            most: most.get() as usize,
+        }
+    }
+
+    /// Entry of a key, which this is a use of; and true if the table had the key.
+    pub(super) fn of(&mut self, key: i64) -> (&mut V, bool) {
+        let at = self.entries.iter().position(|entry| entry.0 == key);
+        match at {
+            Some(at) => self.entries[..=at].rotate_right(1),
+            None => {
+                self.entries.insert(0, (key, V::default()));
+                self.entries.truncate(self.most);
+            }
+        }
+        (&mut self.entries[0].1, at.is_some())
     }
 }
 
-impl<V: Default, const N: usize> Recent<V, N> {
-    /// Entry of a key, which this is a use of; and true if the table had the key.
-    pub(super) fn of(&mut self, key: i64) -> (&mut V, bool) {
-        let at = self.0.iter().position(|entry| entry.0 == key);
-        match at {
-            Some(at) => self.0[..=at].rotate_right(1),
-            None => {
-                self.0.insert(0, (key, V::default()));
-                self.0.truncate(N);
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_are_kept() {
+        let mut table = Recent::<u32>::new(NonZeroU32::MIN.saturating_add(1));
+        for (key, expected) in [
+            (7, false),
+            (8, false),
+            (7, true),
+            (9, false),
+            (7, true),
+            (8, false),
+        ] {
+            let (value, known) = table.of(key);
+            assert_eq!((*value > 0, known), (expected, expected), "{key}");
+            *value += 1;
         }
-        (&mut self.0[0].1, at.is_some())
     }
 }
