@@ -49,6 +49,37 @@ def without_host(run: dict[str, Any]) -> dict[str, Any]:
 # LRU; over fewer pages it misses once a page.
 
 
+# Under LRU a cyclic chain over more lines than fit never hits; DRRIP keeps a part of them (Jaleel
+# et al., ISCA 2010, section 4.2).
+
+
+def test_a_replacement_policy_is_a_name_or_a_table(tmp_path: Path) -> None:
+    chain = ["-w", "pointer-chase:pages=4000,loads=80000", "-d", "radix"]
+    caches = ["--set", "caches.l2.kib=64", "--set", "caches.llc.kib=128"]
+    caches += ["--set", "caches.llc.ways=16"]
+
+    def hits(policy: str) -> tuple[object, float]:
+        key = ("--set", f"caches.llc.replacement={policy}")
+        run = simulated(tmp_path, *chain, *caches, *key)
+        named = run["machine"]["caches"]["llc"].get("replacement")
+        return named, run["caches"]["data"]["llc"] / run["accesses"]
+
+    named, share = hits("lru")
+    assert named is None
+    assert share < 0.01
+    named, share = hits('"drrip"')
+    assert named == "drrip"
+    assert share > 0.1
+    keys = {"name": "drrip", "leaders": 4, "selector_bits": 8, "one_in": 32}
+    named, share = hits('{ name = "drrip", leaders = 4, selector_bits = 8 }')
+    assert named == keys
+    assert share > 0.1
+    compared = pagelab("compare", *chain, "--set", "caches.llc.replacement=srrip", cwd=tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    refused = pagelab("simulate", *chain, "--set", "caches.llc.replacement=ships", cwd=tmp_path)
+    assert "unknown variant `ships`, expected one of `lru`" in refused.stderr
+
+
 @pytest.mark.parametrize("design", ["radix", "dpt"])
 def test_a_chain_that_overflows_the_tlb_walks_at_every_access(design: str, tmp_path: Path) -> None:
     run = simulated(tmp_path, "-d", design, "-w", "pointer-chase:pages=20000,loads=100000")
