@@ -420,13 +420,13 @@ pub(crate) fn note(caches: &mut PrivateCaches, shared: &mut SharedCache, referen
     }
 }
 
-/// A line is known to have been touched since the last window.
-pub(crate) fn touch(caches: &mut PrivateCaches, shared: &mut SharedCache, reference: u32) {
+/// The kernel has filled a line since the last window.
+pub(crate) fn note_between(caches: &mut PrivateCaches, shared: &mut SharedCache, reference: u32) {
     for unknown in [&mut caches.unknown, &mut shared.unknown]
         .into_iter()
         .flatten()
     {
-        unknown.touch(reference & !MODIFY);
+        unknown.fill(reference & !MODIFY);
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod unknown;
 
 pub(crate) use descent::{Descent, OUT};
 pub(crate) use levels::{
-    fetch, fetch_coherently, fill, note, reference, reference_at, touch, want_descriptions,
+    fetch, fetch_coherently, fill, note, note_between, reference, reference_at, want_descriptions,
 };
 pub(crate) use private::PrivateCaches;
 pub(crate) use scratch::Scratch;

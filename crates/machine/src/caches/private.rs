@@ -28,9 +28,9 @@ impl PrivateCaches {
     }
 
     /// Accesses have been left out of programs that have so many lines of memory.
-    pub(crate) fn begin_window(&mut self, lines: f64) {
+    pub(crate) fn begin_window(&mut self, lines: f64, spread: f64) {
         let new = || Box::new(Unknown::new(self.l2.capacity()));
-        (self.unknown.get_or_insert_with(new)).begin_window(lines);
+        (self.unknown.get_or_insert_with(new)).begin_window(lines, spread);
     }
 
     /// True if prefetchers go on in the pages beside those that are accessed.

@@ -46,9 +46,9 @@ impl SharedCache {
     }
 
     /// Accesses have been left out of programs that have so many lines of memory.
-    pub(crate) fn begin_window(&mut self, lines: f64) {
+    pub(crate) fn begin_window(&mut self, lines: f64, spread: f64) {
         let new = || Box::new(Unknown::new(self.llc.capacity()));
-        (self.unknown.get_or_insert_with(new)).begin_window(lines);
+        (self.unknown.get_or_insert_with(new)).begin_window(lines, spread);
     }
 
     /// Counts of keeping private caches coherent.

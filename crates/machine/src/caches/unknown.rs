@@ -7,6 +7,7 @@
 //! touched the line; the time, from how many lines there are of each kind (Xiang, Ding, Luo, Bao, "HOTL: a
 //! higher order theory of locality", ASPLOS 2013, section 3). For a TLB, lines are pages.
 
+use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -22,6 +23,8 @@ const MASK: u64 = 1 << 32;
 /// Windows after which a program that has not filled the level is taken never to do so.
 const LONGEST: f64 = 1e9;
 const HALVINGS: u32 = 40;
+/// Lines of a page, log2.
+const PAGE_LINES: u32 = PAGE_SHIFT - LINE_SHIFT;
 
 /// Lines are spread by their numbers.
 #[derive(Default)]
@@ -68,8 +71,12 @@ pub(crate) struct Unknown {
     /// The chance of a miss, by the number of windows that touched the line before; and of any line.
     chances: Vec<f64>,
     of_any: Option<f64>,
-    /// Lines leave the cache, untouched, before half of a gap is over.
-    brief: bool,
+    /// Time for which a line stays in the cache untouched, in windows; half a one less, as in `estimate`.
+    time: f64,
+    /// Windows that a window with its gap is as long as.
+    spread: f64,
+    /// The window behind the gap in which the kernel filled a page, by lines of the cache that a page has.
+    filled: HashMap<u32, u32, BuildHasherDefault<ByLine>>,
     /// The part of a miss that is due: misses come as evenly as their chances allow.
     due: f64,
 }
@@ -84,12 +91,14 @@ impl Unknown {
         }
     }
 
-    /// Begins a window, unless one has begun of which nothing was seen. Programs have so many lines of memory.
-    pub(crate) fn begin_window(&mut self, lines: f64) {
+    /// Begins a window, unless one has begun of which nothing was seen. Programs have so many lines of memory; a
+    /// window with its gap is as long as `spread` of them.
+    pub(crate) fn begin_window(&mut self, lines: f64, spread: f64) {
         if self.windows > 0 && !self.begun {
             return;
         }
         self.estimate(lines);
+        self.spread = spread;
         self.here.clear();
         self.windows += 1;
         self.begun = false;
@@ -97,7 +106,20 @@ impl Unknown {
 
     /// True unless what was touched half a gap ago has probably left the cache by now.
     pub(crate) fn lasts(&self) -> bool {
-        !self.brief
+        self.of_any.is_none() || self.time > 0.0
+    }
+
+    /// The kernel has filled a line in the gap before this window.
+    pub(crate) fn fill(&mut self, line: u32) {
+        self.touch(line);
+        self.filled.insert(line >> PAGE_LINES, self.windows);
+    }
+
+    /// True if the kernel has filled a line of which no window knows, and it should be there still.
+    fn is_as_filled(&self, line: u32, before: Option<u32>) -> bool {
+        let then = self.filled.get(&(line >> PAGE_LINES));
+        before == Some(0)
+            && then.is_some_and(|then| f64::from(self.windows - then) * self.spread <= self.time)
     }
 
     /// A line is known to have been touched since the last window.
@@ -112,7 +134,8 @@ impl Unknown {
         }
     }
 
-    /// Takes a reference to the cache; returns whether it misses, of an unknown one that is estimated.
+    /// Takes a reference to the cache; returns whether it misses, of an unknown one that is estimated. Of others the
+    /// cache knows it.
     pub(crate) fn misses(&mut self, line: u32) -> Option<bool> {
         self.begun = true;
         if !self.here.insert(line) {
@@ -120,6 +143,9 @@ impl Unknown {
         }
         let before = self.count(line);
         let of_any = self.of_any?;
+        if self.is_as_filled(line, before) {
+            return None;
+        }
         self.due += before.map_or(of_any, |before| {
             self.chances.get(before as usize).copied().unwrap_or(0.0)
         });
@@ -158,7 +184,7 @@ impl Unknown {
         let seen = Seen::new(lines, memory);
         // An unknown line has not been touched since the window began, on average half of one ago.
         let time = (seen.time_to_touch(self.capacity) - 0.5).max(0.0);
-        self.brief = time == 0.0;
+        self.time = time;
         self.chances = (seen.untouched(time)).collect();
         self.chances[0] = seen.new_lines(time);
         let (mut misses, mut all) = (0.0, 0.0);
@@ -254,7 +280,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::{FEWEST, Unknown};
-    use std::collections::{BTreeMap, HashMap};
+    use std::collections::{BTreeMap, HashMap, HashSet};
 
     const CAPACITY: usize = 8000;
     const WINDOW: u64 = 2000;
@@ -266,15 +292,17 @@ mod tests {
     struct Whole {
         used: HashMap<u32, u64>,
         order: BTreeMap<u64, u32>,
+        now: u64,
     }
 
     impl Whole {
-        fn misses(&mut self, line: u32, now: u64) -> bool {
-            let before = self.used.insert(line, now);
+        fn misses(&mut self, line: u32) -> bool {
+            self.now += 1;
+            let before = self.used.insert(line, self.now);
             if let Some(before) = before {
                 self.order.remove(&before);
             }
-            self.order.insert(now, line);
+            self.order.insert(self.now, line);
             if self.order.len() > CAPACITY {
                 let (_, oldest) = self.order.pop_first().unwrap();
                 self.used.remove(&oldest);
@@ -290,10 +318,10 @@ mod tests {
         let (mut missed, mut estimated) = (0, 0);
         for now in 0..WINDOWS * PERIOD {
             let line = lines(now) as u32;
-            let misses = whole.misses(line, now);
+            let misses = whole.misses(line);
             let (window, at) = (now / PERIOD, now % PERIOD);
             if at == 0 {
-                unknown.begin_window(memory);
+                unknown.begin_window(memory, (PERIOD / WINDOW) as f64);
             }
             if at < WINDOW {
                 let estimate = unknown.misses(line);
@@ -357,5 +385,57 @@ mod tests {
         agrees(1e9, |now| {
             (50_000.0_f64.powf((random(now) >> 11) as f64 / (1_u64 << 53) as f64)) as u64
         });
+    }
+
+    /// The part of windows' first references to lines that a kernel has filled at once, in the first gap, that
+    /// miss: in a level that sees all, and as it is estimated where the level takes them to be there.
+    fn ratios_of_filled(lines: u32, others: u64) -> (f64, f64) {
+        let (mut whole, mut unknown) = (Whole::default(), Unknown::new(CAPACITY));
+        let (mut missed, mut estimated, mut all) = (0, 0, 0);
+        let mut touched = HashSet::new();
+        for now in 0..WINDOWS * PERIOD {
+            let (window, at) = (now / PERIOD, now % PERIOD);
+            if at == 0 {
+                unknown.begin_window(1e9, (PERIOD / WINDOW) as f64);
+            }
+            if (window, at) == (6, 0) {
+                for line in 0..lines {
+                    whole.misses(line);
+                    unknown.fill(line);
+                }
+            }
+            // Most references are to what fits; one of ten is a filled line's first.
+            let is_new = now % 10 == 0 && window > 6;
+            let line = if is_new {
+                ((now / 10) % u64::from(lines)) as u32
+            } else {
+                1_000_000 + (random(now) % others) as u32
+            };
+            let first = is_new && touched.insert(line);
+            let misses = whole.misses(line);
+            if at < WINDOW {
+                let estimate = unknown.misses(line);
+                if first {
+                    all += 1;
+                    missed += u32::from(misses);
+                    estimated += u32::from(estimate.unwrap_or(false));
+                }
+            }
+        }
+        (
+            f64::from(missed) / f64::from(all),
+            f64::from(estimated) / f64::from(all),
+        )
+    }
+
+    #[test]
+    fn what_the_kernel_filled_is_there_as_long_as_there_is_room() {
+        let (whole, estimated) = ratios_of_filled(4096, 2000);
+        assert!(
+            whole == 0.0 && estimated < 0.05,
+            "{whole:.3}, {estimated:.3}"
+        );
+        let (whole, estimated) = ratios_of_filled(60_000, 7900);
+        assert!(whole > 0.8 && estimated > 0.8, "{whole:.3}, {estimated:.3}");
     }
 }

@@ -55,7 +55,7 @@ impl<M: Mmu> Machine<M> {
             .flat_map(|frame| filled_lines(Pfn(frame)))
         {
             caches::fill(&mut self.caches[core], &mut self.shared, line);
-            caches::touch(&mut self.caches[core], &mut self.shared, line);
+            caches::note_between(&mut self.caches[core], &mut self.shared, line);
         }
     }
 

@@ -43,14 +43,16 @@ impl<M: Mmu> Machine<M> {
         let frames = self.os.frames();
         let data = frames.data_frames();
         let lines = u64::from(data + frames.table_frames()) * (PAGE_BYTES / LINE_BYTES);
-        self.shared.begin_window(lines as f64);
+        let seen = self.units(Unit::Instructions).max(1);
+        let spread = 1.0 + self.counts.skipped_instructions as f64 / seen as f64;
+        self.shared.begin_window(lines as f64, spread);
         for caches in &mut self.caches {
-            caches.begin_window(lines as f64);
+            caches.begin_window(lines as f64, spread);
         }
         if !M::FREE {
             for core in &mut self.cores {
                 let new = || Box::new(Unknown::new(self.tlb_entries));
-                (core.unknown.get_or_insert_with(new)).begin_window(f64::from(data));
+                (core.unknown.get_or_insert_with(new)).begin_window(f64::from(data), spread);
             }
         }
     }
