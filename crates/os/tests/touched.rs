@@ -208,6 +208,7 @@ proptest! {
             skip,
             period: sample + more,
             sample,
+            thinning: 0,
             limit: None,
         };
         let mut whole = System::new(policy);
