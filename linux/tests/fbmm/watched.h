@@ -21,13 +21,36 @@
 static uint64_t *alike;
 static uint64_t alike_word[ALIKE];
 
-static void alike_make(void)
+static void alike_write(size_t nr, unsigned int value)
 {
-	alike = (uint64_t *)reserve(ALIKE * page_size);
-	madvise(alike, ALIKE * page_size, MADV_MERGEABLE);
+	int i;
+
+	alike_word[nr] = 0xa11ceull << 32 | value;
+	for (i = 0; i < 512; i++)
+		alike[nr * 512 + i] = alike_word[nr];
 }
 
-static void use_alike(void)
+/* Pages that are merged before there is anybody else, who all have them then. */
+static bool alike_make(void)
+{
+	int tries = 0;
+	size_t nr;
+
+	alike = (uint64_t *)reserve(ALIKE * page_size);
+	for (nr = 0; nr < ALIKE; nr++)
+		alike_write(nr, 0);
+	write_file(KSM "sleep_millisecs", "20");
+	write_file(KSM "pages_to_scan", "2000");
+	/* Of a memory file system the kernel merges nothing. */
+	if (madvise(alike, ALIKE * page_size, MADV_MERGEABLE) || !write_file(KSM "run", "1") ||
+	    managed)
+		return false;
+	while (read_number(KSM "pages_sharing") < ALIKE / 2 && tries++ < 600)
+		usleep(100000);
+	return true;
+}
+
+static void use_one_alike(void)
 {
 	const size_t nr = pick(0, ALIKE);
 	uint64_t *page = alike + nr * 512;
@@ -46,18 +69,17 @@ static void use_alike(void)
 		madvise(alike, ALIKE * page_size, pick(0, 4) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
 		break;
 	default:
-		alike_word[nr] = 0xa11ceull << 32 | pick(0, 4);
-		for (i = 0; i < 512; i++)
-			page[i] = alike_word[nr];
+		alike_write(nr, pick(0, 4));
 	}
-	atomic_fetch_add(&all->alike, 1);
 }
 
-static void start_ksm(void)
+static void use_alike(void)
 {
-	write_file(KSM "sleep_millisecs", "20");
-	write_file(KSM "pages_to_scan", "2000");
-	write_file(KSM "run", "1");
+	int i;
+
+	for (i = 0; i < 8; i++)
+		use_one_alike();
+	atomic_fetch_add(&all->alike, 1);
 }
 
 /* Pages that are protected stay as they are, whoever is about to write to them. */
