@@ -8,8 +8,8 @@ class Window:
     """Part to take, in accesses or, with `in_instructions`, in instructions.
 
     The first `skip` are left out; then of every `period` the first `taken` are taken, where
-    `sample` is (taken, period); the end comes when `limit` were taken. With `thinning`, periods
-    grow: each is at least this part of the way so far. Of what follows each gap, `warm_up`
+    `sample` is (taken, period); the end comes when `limit` were taken. With `thinning` n,
+    periods grow: each is at least an nth of the way so far. Of what follows each gap, `warm_up`
     accesses are simulated and not measured.
 
     >>> bool(Window(skip=1_000_000, sample=(100_000, 2_000_000)))
