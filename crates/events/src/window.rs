@@ -17,7 +17,7 @@ pub struct Selection {
     pub period: u64,
     /// ... keep the first so many; 0 for all.
     pub sample: u64,
-    /// Periods grow: each is at least this part of the way so far; 0 if they do not.
+    /// Periods grow: each is at least one part in so many of the way so far; 0 if they do not.
     pub thinning: u64,
     /// End when so many were kept.
     pub limit: Option<u64>,
@@ -42,8 +42,8 @@ impl Selection {
     }
 }
 
-/// The period of a sample that begins here: it is at least so long, and with `thinning` at least this part of the
-/// way so far. A program of unknown length is then sampled in some `thinning` pieces for each time that it becomes e
+/// The period of a sample that begins here: it is at least so long, and with `thinning` at least one part in so
+/// many of the way so far. A program of unknown length is then sampled in some `thinning` pieces for each time that it becomes e
 /// times as long, the later the fewer.
 pub fn period_behind(start: u64, period: u64, thinning: u64) -> Range<u64> {
     let grown = start.checked_div(thinning).unwrap_or(0);

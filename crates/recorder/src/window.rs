@@ -24,7 +24,7 @@ pub struct Window {
     pub period: u64,
     /// ... record the first so many; with a period of 0, all.
     pub sample: u64,
-    /// Periods grow: each is at least this part of the way so far; 0 if they do not.
+    /// Periods grow: each is at least one part in so many of the way so far; 0 if they do not.
     pub thinning: u64,
 }
 
