@@ -36,7 +36,7 @@ from pagelab.progress import Display, display
 from pagelab.recording import RecordingError
 from pagelab.results import Comparison, Failure, Recording, Run
 from pagelab.sources import Programs, Source, Trace, Workload, at_once, is_built_in
-from pagelab.window import OF_PROGRAMS, Window
+from pagelab.window import Window
 
 if TYPE_CHECKING:
     from pagelab.measuring.result import Measurement
@@ -52,16 +52,13 @@ DEFAULT_LIMIT = 500_000_000
 PAPER = "dpt-paper"
 
 
-def part(window: Window, *, full: bool = False) -> Window:
-    """The part of a program that is recorded to be simulated: samples of all, unless it is said.
+def bounded(window: Window) -> Window:
+    """The window with an end: a sample's comes when as much has been taken as else in one piece.
 
-    What is taken in `full` has an end, a sample's when as much has been taken as else in one piece.
+    One whose periods grow has an end of its own.
     """
-    if window.limit:
+    if window.limit or window.thinning:
         return window
-    if not (full or window.sample):
-        sample, thinning = OF_PROGRAMS.sample, OF_PROGRAMS.thinning
-        return replace(window, sample=sample, thinning=thinning)
     taken, period = window.sample or (1, 1)
     return replace(window, limit=DEFAULT_LIMIT * period // taken)
 
@@ -187,7 +184,6 @@ def compare(
     copies: int = 1,
     seed: int | None = None,
     window: Window = EVERYTHING,
-    full: bool = False,
     follow_exec: bool = True,
     code: bool = True,
     heat_map: bool = False,
@@ -199,10 +195,10 @@ def compare(
 ) -> Comparison:
     """Simulates several designs over the same program.
 
-    `source` is as for `simulate`, or a program to record, as a list of it and its arguments: a
-    sample (`pagelab.window.OF_PROGRAMS`) unless `window` says what, or in `full` its first 500
-    million accesses; with `code` as for `record`. `designs` are those of `pagelab.designs.USUAL`
-    unless given. With several page sizes in `pages`, or machines in `machine`, each design is there
+    `source` is as for `simulate`, or a program to record, as a list of it and its arguments: its
+    first 500 million accesses unless `window` has a limit or grows thinner, with `code` as for
+    `record`. `designs` are those of `pagelab.designs.USUAL` unless given. With several page sizes
+    in `pages`, or machines in `machine`, each design is there
     with each of them. With `heat_map` each run has one:
     accesses, TLB misses and faults by address and time. `parallel` are simulated at once,
     one a processor unless given; with `workers` the source is cut into pieces, so many of which are
@@ -227,7 +223,7 @@ def compare(
     if isinstance(source, Sequence) and not isinstance(source, str):
         # Errors in the rest are said before the program runs.
         work = check(designs, machine=machine, pages=pages, seed=seed)
-        taken = part(window, full=full or bool(workers or dask))
+        taken = bounded(window)
         with TemporaryDirectory(prefix="pagelab-") as scratch:
             recorded = record(
                 source,

@@ -33,6 +33,6 @@ class Window:
         return Window(in_instructions=self.in_instructions, warm_up=self.warm_up)
 
 
-OF_PROGRAMS = Window(sample=(250_000, 250_000), thinning=20)
-"""Taken of a program whose length nobody knows: its first five million accesses, and twenty pieces
+OF_PROGRAMS = Window(sample=(250_000, 250_000), thinning=40)
+"""Taken of a program whose length nobody knows: its first ten million accesses, and forty pieces
 for each time that it becomes e times as long."""

@@ -42,9 +42,9 @@ impl Selection {
     }
 }
 
-/// The period of a sample that begins here: it is at least so long, and with `thinning` at least one part in so
-/// many of the way so far. A program of unknown length is then sampled in some `thinning` pieces for each time that it becomes e
-/// times as long, the later the fewer.
+/// The period of a sample that begins here: it is at least so long, and with `thinning` at least one part in so many
+/// of the way so far. A program of unknown length is then sampled in some `thinning` pieces for each time that it
+/// becomes e times as long, the later the fewer.
 pub fn period_behind(start: u64, period: u64, thinning: u64) -> Range<u64> {
     let grown = start.checked_div(thinning).unwrap_or(0);
     start..start.saturating_add(period.max(grown))

@@ -11,6 +11,7 @@ from pagelab.advising.candidates import Candidate
 from pagelab.annotating import By
 from pagelab.measuring.given_pages import OWN
 from pagelab.results import Comparison
+from pagelab.window import OF_PROGRAMS
 
 # Page sizes that memory is backed with, by the kernel's mode.
 _PAGES = {"always": "2M", "madvise": "madvise", "never": "4K"}
@@ -67,6 +68,7 @@ def ask(
                 ["radix"],
                 machine=machine,
                 pages=pages,
+                window=OF_PROGRAMS,
                 progress=progress,
             )
 

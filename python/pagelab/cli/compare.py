@@ -95,8 +95,8 @@ def compare(
     """
     if bool(program) == bool(trace or workload):
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
-    if program and (sampled or windows is not None):
-        raise UsageError("--sampled and --windows are for a --workload")
+    if program and (sampled or full or windows is not None):
+        raise UsageError("--sampled, --full and --windows are for a --workload")
     # First: measuring the machine may take minutes.
     store.check(out)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
@@ -105,7 +105,7 @@ def compare(
     source: Source | Recording
     if program:
         recording.find(program[0])
-        window = api.part(window, full=full or bool(parallel or dask))
+        window = api.bounded(window)
         name = Path(program[0]).name
     else:
         sampling = options.windows(sampled, full, windows)

@@ -17,7 +17,7 @@ from pagelab.machines import Machine as Machine_
 from pagelab.measuring import here
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source, Trace, at_once, parameters, parse_workload
-from pagelab.window import Window
+from pagelab.window import OF_PROGRAMS, Window
 
 # Windows of --sampled: enough for an interval from Student's t.
 WINDOWS = 30
@@ -107,7 +107,11 @@ Cpu = Annotated[
 ]
 Limit = Annotated[str | None, typer.Option("--limit", help="Take at most N accesses.")]
 Sample = Annotated[
-    str | None, typer.Option("--sample", help="Take ON accesses of every PERIOD: --sample 1M:20M.")
+    str | None,
+    typer.Option(
+        "--sample",
+        help="Take ON accesses of every PERIOD (1M:20M); auto: ever fewer pieces of all.",
+    ),
 ]
 InInstructions = Annotated[
     bool,
@@ -142,10 +146,7 @@ Dask = Annotated[
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
 ]
-Full = Annotated[
-    bool,
-    typer.Option("--full", help="Take every access, of a PROGRAM the first 500 million."),
-]
+Full = Annotated[bool, typer.Option("--full", help="Simulate every access of a built-in program.")]
 Windows = Annotated[
     int | None,
     typer.Option("--windows", min=2, help="Sample a built-in program in so many windows."),
@@ -290,8 +291,12 @@ def window(
     warm_up: str | None = None,
 ) -> Window:
     """Part to take."""
-    pair = None
-    if sample is not None:
+    pair, thinning = None, 0
+    if sample == "auto" and limit is not None:
+        raise UsageError("--sample auto takes pieces of all, and goes without --limit")
+    if sample == "auto":
+        pair, thinning = OF_PROGRAMS.sample, OF_PROGRAMS.thinning
+    elif sample is not None:
         on, colon, period = sample.partition(":")
         if not colon:
             raise UsageError(
@@ -304,6 +309,7 @@ def window(
         skip=0 if skip is None else _count("--skip", skip),
         limit=None if limit is None else _count("--limit", limit),
         sample=pair,
+        thinning=thinning,
         in_instructions=in_instructions,
         warm_up=0 if warm_up is None else _count("--warm-up", warm_up),
     )
