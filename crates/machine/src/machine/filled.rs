@@ -5,11 +5,10 @@ use super::{Machine, other_pages};
 use crate::caches;
 use crate::config::FilledPages;
 use crate::mmu::Mmu;
-use pagelab_addr::{Asid, LINE_BYTES, PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, Vpn};
+use pagelab_addr::{Asid, LINE_BYTES, PAGE_BYTES, PageId, Pfn, Vpn};
 use pagelab_events::Op;
 use pagelab_os::Effects;
 use pagelab_translation::{Page, PageTable};
-use std::ops::Range;
 
 impl<M: Mmu> Machine<M> {
     /// Lists the lines of the page that the last fault has filled.
@@ -25,29 +24,23 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
-    /// Leaves lines of pages in the caches that were touched where accesses were left out: of as many pages,
-    /// the last ones, as the operating system has filled for that.
+    /// Leaves lines of a page in the caches that was touched where accesses were left out, and of those that were
+    /// filled with it.
     #[cold]
-    pub(crate) fn fill_touched(&mut self, asid: Asid, touched: Range<u64>) {
+    pub(crate) fn fill_touched(&mut self, asid: Asid, vpn: Vpn) {
         if self.shared.filled_pages == FilledPages::Memory || self.effects.pages_zeroed == 0 {
             return;
         }
-        let filled = self.effects.pages_zeroed.min(self.frames_held());
-        let pages = (touched.start >> PAGE_SHIFT)..touched.end.div_ceil(PAGE_BYTES);
-        // A page that was touched brings the others of its folio with it.
-        let folio = if self.effects.pages_zeroed_in_large > 0 {
-            PageSize::Large2M.base_pages().into()
-        } else {
-            let pages = (pages.end - pages.start).max(1);
-            filled.div_ceil(pages).next_power_of_two()
-        };
-        let pages = pages.start / folio * folio..pages.end.next_multiple_of(folio);
+        // The last of them, ascending.
+        let filled = self.effects.pages_zeroed.next_power_of_two();
+        let first = vpn.0 / filled * filled;
+        let pages = first..first + filled;
         let other = other_pages!(self, asid);
         let frames = pages.rev().filter_map(|vpn| {
             let address = Vpn(vpn).address().0;
             other.frame(address, address)
         });
-        let frames: Vec<u32> = frames.take(filled as usize).collect();
+        let frames: Vec<u32> = frames.take(self.frames_held() as usize).collect();
         let core = self.current_core();
         for line in frames
             .into_iter()

@@ -5,7 +5,7 @@ use crate::count::memory::Memory;
 use crate::error::RunError;
 use crate::machine::gib_cache::GibCache;
 use crate::mmu::Mmu;
-use pagelab_addr::{Asid, PageDirectory, PageSize};
+use pagelab_addr::{Asid, PAGE_BYTES, PAGE_SHIFT, PageDirectory, PageSize, VirtAddr, Vpn};
 use pagelab_events::{Control, Touch};
 use pagelab_os::{Effects, Invalidation, Os};
 use pagelab_translation::Page;
@@ -56,6 +56,15 @@ impl<M: Mmu> Machine<M> {
                 touch: Touch::Executed,
                 ..
             } if self.fetch.is_none() || self.timing.by_code.is_none() => return Ok(()),
+            // One event speaks of several pages, or several do: what comes of it is the same.
+            Control::Touched { addr, len, touch } if len > PAGE_BYTES => {
+                for page in addr >> PAGE_SHIFT..addr.saturating_add(len).div_ceil(PAGE_BYTES) {
+                    let addr = Vpn(page).address().0;
+                    let len = PAGE_BYTES;
+                    self.control(process, &Control::Touched { addr, len, touch })?;
+                }
+                return Ok(());
+            }
             Control::Exit { .. } if self.at_exit.is_none() => {
                 self.at_exit = Some(Memory::of(&self.os));
             }
@@ -73,11 +82,17 @@ impl<M: Mmu> Machine<M> {
             &mut self.effects,
         )?;
         self.invalidate();
-        if let Control::Touched { addr, len, touch } = *control {
-            let asid = Os::asid(process)?;
-            self.fill_touched(asid, addr..addr.saturating_add(len));
+        if let Control::Touched {
+            addr,
+            len: 1..,
+            touch,
+        } = *control
+        {
+            let (asid, vpn) = (Os::asid(process)?, VirtAddr(addr).vpn());
+            self.fill_touched(asid, vpn);
             if touch != Touch::Executed {
-                self.translate_touched(asid, addr..addr.saturating_add(len))?;
+                let id = self.page_id(asid, addr)?;
+                self.translate_touched(Page { id, asid, vpn });
             }
         }
         let (mut kernel, migration) = self.costs.of(&self.effects);

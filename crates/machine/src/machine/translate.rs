@@ -5,14 +5,11 @@ use crate::error::RunError;
 use crate::machine::chunk::CHUNK;
 use crate::machine::requests::{TlbMiss, request};
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
-use pagelab_addr::{
-    Asid, LINE_BYTES, LINE_SHIFT, PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, VirtAddr, Vpn,
-};
+use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_memory::{Load, MODIFY};
 use pagelab_translation::{Page, PageTable};
-use std::ops::Range;
 
 impl<M: Mmu> Machine<M> {
     /// Translates a chunk of accesses of one thread in program order: looks up the TLB, walks,
@@ -264,7 +261,7 @@ impl<M: Mmu> Machine<M> {
 
     /// Names a page.
     #[inline(always)]
-    fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
+    pub(super) fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
         Ok(self.gibs.page(&mut self.directory, asid, addr)?)
     }
 
@@ -359,36 +356,19 @@ impl<M: Mmu> Machine<M> {
         Some(found.pfn)
     }
 
-    /// Has the TLB hold pages that a sample's gap touched first, as far as it holds so many and would still have
-    /// them.
-    pub(super) fn translate_touched(
-        &mut self,
-        asid: Asid,
-        touched: Range<u64>,
-    ) -> Result<(), RunError> {
+    /// Has the TLB hold a page that a sample's gap touched first, if it would still have it.
+    pub(super) fn translate_touched(&mut self, page: Page) {
         let core = self.current_core();
         let unknown = self.cores[core].unknown.as_ref();
         if M::FREE || M::LOOKS_INTO_CACHES || unknown.is_some_and(|unknown| !unknown.lasts()) {
-            return Ok(());
+            return;
         }
-        let pages = (touched.start >> PAGE_SHIFT)..touched.end.div_ceil(PAGE_BYTES);
-        let held = pages.end.saturating_sub(self.tlb_entries as u64);
-        let mut next = held.max(pages.start);
-        while next < pages.end {
-            let vpn = Vpn(next);
-            let id = self.page_id(asid, vpn.address().0)?;
-            let page = Page { id, asid, vpn };
-            let found = self.mmu.table().lookup(page);
-            let size = found.map_or(PageSize::Base4K, |found| found.size);
-            next = vpn.align_down(size).0 + u64::from(size.base_pages());
-            let request = self.request(core, page, false);
-            self.mmu.bring(&request, &mut self.walks);
-            let entry = self.unit(core, page);
-            if let Some(unknown) = &mut self.cores[core].unknown {
-                unknown.touch(entry);
-            }
+        let request = self.request(core, page, false);
+        self.mmu.bring(&request, &mut self.walks);
+        let entry = self.unit(core, page);
+        if let Some(unknown) = &mut self.cores[core].unknown {
+            unknown.touch(entry);
         }
-        Ok(())
     }
 
     /// The TLB entry of a page, the same for all of a large one.
