@@ -75,8 +75,9 @@ pub(crate) struct Unknown {
     time: f64,
     /// Windows that a window with its gap is as long as.
     spread: f64,
-    /// The window behind the gap in which the kernel filled a page, by lines of the cache that a page has.
-    filled: HashMap<u32, u32, BuildHasherDefault<ByLine>>,
+    /// By page: the window behind the gap in which the kernel filled it, and how many lines it had filled then.
+    filled: HashMap<u32, (u32, u64), BuildHasherDefault<ByLine>>,
+    lines_filled: u64,
     /// The part of a miss that is due: misses come as evenly as their chances allow.
     due: f64,
 }
@@ -106,20 +107,26 @@ impl Unknown {
 
     /// True unless what was touched half a gap ago has probably left the cache by now.
     pub(crate) fn lasts(&self) -> bool {
-        self.of_any.is_none() || self.time > 0.0
+        self.of_any.is_none() || 2.0 * self.time >= self.spread
     }
 
     /// The kernel has filled a line in the gap before this window.
     pub(crate) fn fill(&mut self, line: u32) {
         self.touch(line);
-        self.filled.insert(line >> PAGE_LINES, self.windows);
+        self.lines_filled += 1;
+        let now = (self.windows, self.lines_filled);
+        self.filled.insert(line >> PAGE_LINES, now);
     }
 
-    /// True if the kernel has filled a line of which no window knows, and it should be there still.
+    /// True if the kernel has filled a line of which no window knows, and neither it nor the program has since
+    /// touched as many as there is room for.
     fn is_as_filled(&self, line: u32, before: Option<u32>) -> bool {
-        let then = self.filled.get(&(line >> PAGE_LINES));
+        let Some(&(window, filled)) = self.filled.get(&(line >> PAGE_LINES)) else {
+            return false;
+        };
         before == Some(0)
-            && then.is_some_and(|then| f64::from(self.windows - then) * self.spread <= self.time)
+            && f64::from(self.windows - window) * self.spread <= self.time
+            && (self.lines_filled - filled) as f64 <= self.capacity
     }
 
     /// A line is known to have been touched since the last window.
@@ -134,8 +141,7 @@ impl Unknown {
         }
     }
 
-    /// Takes a reference to the cache; returns whether it misses, of an unknown one that is estimated. Of others the
-    /// cache knows it.
+    /// Takes a reference to the cache; returns whether it misses, of an unknown one that is estimated.
     pub(crate) fn misses(&mut self, line: u32) -> Option<bool> {
         self.begun = true;
         if !self.here.insert(line) {
@@ -144,7 +150,7 @@ impl Unknown {
         let before = self.count(line);
         let of_any = self.of_any?;
         if self.is_as_filled(line, before) {
-            return None;
+            return Some(false);
         }
         self.due += before.map_or(of_any, |before| {
             self.chances.get(before as usize).copied().unwrap_or(0.0)
