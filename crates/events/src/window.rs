@@ -1,6 +1,7 @@
+use crate::touched::pages;
 use crate::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Source, SourceError, Touch, Touched, Unit,
-    WarmUp, dependence, say_touched,
+    Access, Batch, Control, Definition, Flow, Source, SourceError, Touch, Touched, Unit, WarmUp,
+    dependence, say_touched,
 };
 use pagelab_addr::{VirtAddr, Vpn};
 use std::collections::{BTreeMap, HashSet};
@@ -120,7 +121,10 @@ impl Memory {
         let blocks = definitions
             .iter()
             .filter_map(|definition| match definition {
-                Definition::Block(block) => Some(pages(block)),
+                Definition::Block(block) => {
+                    let bytes = block.lengths.iter().copied().map(u64::from).sum();
+                    Some(pages(block.pc, bytes))
+                }
                 _ => None,
             });
         self.code.extend(blocks);
@@ -165,13 +169,6 @@ impl Memory {
             }
         }
     }
-}
-
-/// The pages that a block's instructions are in.
-fn pages(block: &CodeBlock) -> Range<u64> {
-    let bytes: u64 = block.lengths.iter().copied().map(u64::from).sum();
-    let last = block.pc.saturating_add(bytes.saturating_sub(1));
-    VirtAddr(block.pc).vpn().0..VirtAddr(last).vpn().0 + 1
 }
 
 #[derive(Clone, Copy)]

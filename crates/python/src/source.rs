@@ -69,7 +69,6 @@ pub(crate) struct WindowSpec {
     /// Sample: the first so many (the first number) of every so many (the second).
     pub(crate) sample: Option<(u64, u64)>,
     /// Periods grow: each is at least one part in so many of the way so far; 0 if they do not.
-    #[serde(default)]
     pub(crate) thinning: u64,
     pub(crate) in_instructions: bool,
     /// Part of each piece that is not measured.

@@ -44,10 +44,12 @@ impl Window {
         if self.period == 0 {
             return (true, end);
         }
-        let mut period = match self.thinning {
-            0 => (into - into % self.period)..into.saturating_add(self.period - into % self.period),
-            thinning => period_behind(0, self.period, thinning),
+        let start = if self.thinning == 0 {
+            into - into % self.period
+        } else {
+            0
         };
+        let mut period = period_behind(start, self.period, self.thinning);
         while into >= period.end {
             period = period_behind(period.end, self.period, self.thinning);
         }
