@@ -316,7 +316,7 @@ def test_a_server_is_run_until_its_load_has_ended(tmp_path: Path) -> None:
     assert {run["rate"] for run in runs} == {42.0}
     assert found["noise"]["median"] == 1.0
     assert all(one["faster"]["median"] == 1.0 for one in found["tried"])
-    # What it has used is known though it is ended by a signal.
+    # Its times are known though it is ended by a signal.
     assert all(run["user"] > 0 and run["faults"] > 16384 / 2 for run in runs)
 
 

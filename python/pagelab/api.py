@@ -55,7 +55,7 @@ PAPER = "dpt-paper"
 def bounded(window: Window) -> Window:
     """The window with an end: a sample's comes when as much has been taken as else in one piece.
 
-    One whose periods grow has an end of its own.
+    One whose periods grow takes little, however long the program runs.
     """
     if window.limit or window.thinning:
         return window
@@ -198,13 +198,12 @@ def compare(
     `source` is as for `simulate`, or a program to record, as a list of it and its arguments: its
     first 500 million accesses unless `window` has a limit or grows thinner, with `code` as for
     `record`. `designs` are those of `pagelab.designs.USUAL` unless given. With several page sizes
-    in `pages`, or machines in `machine`, each design is there
-    with each of them. With `heat_map` each run has one:
-    accesses, TLB misses and faults by address and time. `parallel` are simulated at once,
-    one a processor unless given; with `workers` the source is cut into pieces, so many of which are
-    simulated at once, one design after the other (docs/scale.md); with `dask`, the address of a
-    scheduler, by its workers. `out` is a directory to write result.json, result.parquet and
-    report.html into.
+    in `pages`, or machines in `machine`, each design is there with each of them. With `heat_map`
+    each run has one: accesses, TLB misses and faults by address and time. `parallel` are simulated
+    at once, one a processor unless given; with `workers` the source is cut into pieces, so many of
+    which are simulated at once, one design after the other (docs/scale.md); with `dask`, the
+    address of a scheduler, by its workers. `out` is a directory to write result.json,
+    result.parquet and report.html into.
 
     Returns the runs beside each other, and the designs that have none, with the reason. Raises
     PagelabError when there is no run at all, and `recording.RecordingError` when the program

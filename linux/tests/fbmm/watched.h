@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What hostile.c does to memory beside using it: pages that KSM merges, pages that
- * userfaultfd protects from writing, and pages that a debugger writes to.
+ * Memory of hostile.c that others act on: pages that KSM merges, that userfaultfd
+ * protects from writing, and that a debugger writes to.
  */
 #ifndef _WATCHED_H
 #define _WATCHED_H

@@ -129,7 +129,7 @@ def headline(advice: Advice) -> str:
         does = (
             f"its load gets {much} as much done"
             if advice.trials.rated
-            else (f"it takes {much} less processor time")
+            else f"it takes {much} less processor time"
         )
         return (
             f"Yes: {does} "

@@ -110,12 +110,9 @@ class Run:
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
+        rate = {} if self.rate is None else {"rate": self.rate}
         times = {"user": self.user, "system": self.system, "wall": self.wall}
-        return {
-            **times,
-            "faults": self.faults,
-            **({} if self.rate is None else {"rate": self.rate}),
-        }
+        return {**times, "faults": self.faults, **rate}
 
 
 @dataclass(frozen=True)

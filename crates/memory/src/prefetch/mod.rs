@@ -64,7 +64,7 @@ macro_rules! prefetchers {
         }
 
         impl PrefetchConfig {
-            /// None of them.
+            /// A machine without prefetchers.
             pub const NONE: PrefetchConfig = PrefetchConfig {
                 adjacent: false,
                 streams: 0,

@@ -47,7 +47,7 @@ impl Access {
         Self::new(reference & !FLAG, kind)
     }
 
-    /// The same reference to another line.
+    /// A reference that differs in its line alone.
     pub(crate) fn to(self, line: u32) -> Self {
         Access { line, ..self }
     }

@@ -67,7 +67,7 @@ proptest! {
         counter_bits in 1u32..4,
         accesses in accesses(),
     ) {
-        // So many counters that no two of the few signatures share one.
+        // Counters enough for each of the few signatures to have its own.
         let keys = ChirpKeys { history, counters: 1 << 20, counter_bits };
         let words = Chirp {
             keys,

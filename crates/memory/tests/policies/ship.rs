@@ -65,7 +65,7 @@ proptest! {
         accesses in accesses(),
     ) {
         let signature = if by_region { Signature::Region } else { Signature::Instruction };
-        // So many that no two of the few signatures share one.
+        // Counters enough for each of the few signatures to have its own.
         let keys = ShipKeys { signature, counters: 1 << 20, counter_bits };
         let words = Ship {
             values: vec![vec![0; ways]; sets],
