@@ -118,15 +118,15 @@ impl Unknown {
         self.filled.insert(line >> PAGE_LINES, now);
     }
 
-    /// True if the kernel has filled a line of which no window knows, and neither it nor the program has since
-    /// touched as many as there is room for.
+    /// True if the kernel has filled a line of which no window knows, and it and the program have not touched as many
+    /// since as there is room for.
     fn is_as_filled(&self, line: u32, before: Option<u32>) -> bool {
         let Some(&(window, filled)) = self.filled.get(&(line >> PAGE_LINES)) else {
             return false;
         };
-        before == Some(0)
-            && f64::from(self.windows - window) * self.spread <= self.time
-            && (self.lines_filled - filled) as f64 <= self.capacity
+        let by_program = f64::from(self.windows - window) * self.spread / self.time;
+        let by_kernel = (self.lines_filled - filled) as f64 / self.capacity;
+        before == Some(0) && by_program + by_kernel <= 1.0
     }
 
     /// A line is known to have been touched since the last window.
