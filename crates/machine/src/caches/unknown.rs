@@ -75,6 +75,9 @@ pub(crate) struct Unknown {
     time: f64,
     /// Windows that a window with its gap is as long as.
     spread: f64,
+    /// Lines that a window touches, and that are in memory.
+    a_window: f64,
+    memory: f64,
     /// By page: the window behind the gap in which the kernel filled it, and how many lines it had filled then.
     filled: HashMap<u32, (u32, u64), BuildHasherDefault<ByLine>>,
     lines_filled: u64,
@@ -100,6 +103,7 @@ impl Unknown {
         }
         self.estimate(lines);
         self.spread = spread;
+        self.memory = lines;
         self.here.clear();
         self.windows += 1;
         self.begun = false;
@@ -118,15 +122,25 @@ impl Unknown {
         self.filled.insert(line >> PAGE_LINES, now);
     }
 
-    /// True if the kernel has filled a line of which no window knows, and it and the program have not touched as many
-    /// since as there is room for.
-    fn is_as_filled(&self, line: u32, before: Option<u32>) -> bool {
-        let Some(&(window, filled)) = self.filled.get(&(line >> PAGE_LINES)) else {
-            return false;
-        };
-        let by_program = f64::from(self.windows - window) * self.spread / self.time;
+    /// The chance that a line misses which the kernel has filled and no window has touched: none while it and the
+    /// program have not touched as many since as there is room for; after that at least the chance that the
+    /// program has not touched it in a gap. `None` for other lines.
+    fn of_filled(&self, line: u32, before: Option<u32>, chance: f64) -> Option<f64> {
+        let &(window, filled) = self.filled.get(&(line >> PAGE_LINES))?;
+        if before != Some(0) {
+            return None;
+        }
+        let since = f64::from(self.windows - window) * self.spread;
         let by_kernel = (self.lines_filled - filled) as f64 / self.capacity;
-        before == Some(0) && by_program + by_kernel <= 1.0
+        if since / self.time + by_kernel <= 1.0 {
+            return Some(0.0);
+        }
+        let untouched = if by_kernel > 1.0 {
+            1.0 - since * self.a_window / self.memory
+        } else {
+            0.0
+        };
+        Some(chance.max(untouched))
     }
 
     /// A line is known to have been touched since the last window.
@@ -149,12 +163,10 @@ impl Unknown {
         }
         let before = self.count(line);
         let of_any = self.of_any?;
-        if self.is_as_filled(line, before) {
-            return Some(false);
-        }
-        self.due += before.map_or(of_any, |before| {
+        let chance = before.map_or(of_any, |before| {
             self.chances.get(before as usize).copied().unwrap_or(0.0)
         });
+        self.due += self.of_filled(line, before, chance).unwrap_or(chance);
         let misses = self.due >= 1.0;
         self.due -= f64::from(u8::from(misses));
         Some(misses)
@@ -200,6 +212,7 @@ impl Unknown {
             all += touches;
         }
         self.of_any = (all > 0.0).then(|| misses / all);
+        self.a_window = all / seen.windows();
     }
 }
 
@@ -441,7 +454,9 @@ mod tests {
             whole == 0.0 && estimated < 0.05,
             "{whole:.3}, {estimated:.3}"
         );
-        let (whole, estimated) = ratios_of_filled(60_000, 7900);
-        assert!(whole > 0.8 && estimated > 0.8, "{whole:.3}, {estimated:.3}");
+        for others in [2000, 7900] {
+            let (whole, estimated) = ratios_of_filled(60_000, others);
+            assert!(whole > 0.8 && estimated > 0.8, "{whole:.3}, {estimated:.3}");
+        }
     }
 }
