@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -145,9 +146,8 @@ def test_pieces_are_joined_though_what_was_seen_is_deleted(tmp_path: Path) -> No
     survey = tmp_path / "updates.survey"
     overrides = [option for option in SMALL if "=" in option]
     program = {"footprint": "16MiB", "updates": "200000"}
-    window = {"skip": 0, "limit": None, "sample": None, "in_instructions": False, "warm_up": 0}
     workload = {"kind": "workload", "name": "random-updates", "parameters": program}
-    source = json.dumps(workload | {"window": window})
+    source = json.dumps(workload | {"window": asdict(Window())})
     on = ("radix", "dpt-paper", overrides, source)
 
     def go_on(done: int, total: int | None) -> bool:
