@@ -24,7 +24,7 @@ def test_a_recording_that_goes_on_tells_how_long_its_simulation_takes(tmp_path: 
     said = forecast.text(file, 30_000_000, 3.0)
     assert said is not None
     assert "to simulate (3 designs), all 500 M take 50 s and" in said
-    assert "; --sample 1M:20M simulates a 20th of that in" in said
+    assert "; --sample 5M:100M simulates a 20th of that in" in said
 
 
 def test_what_was_asked_for_is_not_advised(tmp_path: Path) -> None:

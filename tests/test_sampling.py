@@ -1,12 +1,15 @@
 """A sample's totals are those of the whole program, as often as their intervals say."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 import canned
-from pagelab import sampling
+import pagelab
+from pagelab import Window, sampling
 from pagelab.counts import SampleWindow
+from pagelab.machines import Machine
 
 PERIOD = 20
 
@@ -132,3 +135,19 @@ def test_what_lies_behind_the_end_is_no_part_of_the_sample() -> None:
     sample = sampling.Sample(windows)
     assert sample.instructions == 2100
     assert sample.in_kernel == 14
+
+
+@pytest.mark.parametrize(("kib", "told"), [(256, True), (16384, False)])
+def test_an_estimate_of_what_caches_hold_is_called_one(
+    kib: int, told: bool, tmp_path: Path
+) -> None:
+    trace = tmp_path / "loads.csv"
+    lines = (f"L,{address:x},8,0,0\n" for address in range(1 << 30, (1 << 30) + (2 << 20), 64))
+    trace.write_text("kind,addr,size,gap,dep\n" + "".join(lines))
+    machine = Machine("dpt-paper").set(f"caches.llc.kib={kib}", "caches.l2.kib=64")
+    compared = pagelab.compare(
+        trace, ["radix", "dpt"], machine=machine, window=Window(sample=(1000, 4000))
+    )
+    assert ("larger than the last level of cache" in compared.answer.text) == told
+    whole = pagelab.compare(trace, ["radix", "dpt"], machine=machine)
+    assert "larger than the last level of cache" not in whole.answer.text

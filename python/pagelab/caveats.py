@@ -40,11 +40,25 @@ def caveats(comparison: Comparison) -> list[str]:
             f"Only part of the program was recorded ({units.count(recording.accesses)} "
             "accesses). What was left out may behave differently."
         )
+    found += _larger_than_caches(comparison)
     found.extend(f"{note}." for note in comparison.notes)
     found.extend(
         f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
     )
     return found
+
+
+def _larger_than_caches(comparison: Comparison) -> list[str]:
+    """Samples that guess what is in the last level of cache (docs/limits.md)."""
+    for run in comparison.runs:
+        cache = run.machine["caches"]["llc"]["kib"] << 10
+        if run.sample is not None and run.sample.share and run.memory > cache:
+            return [
+                f"The program's memory ({units.size(run.memory)}) is larger than the last level of "
+                f"cache ({units.size(cache)}): what a sample says of waiting for data, and so of "
+                "speed, may be further off than its interval. Without --sample it is simulated."
+            ]
+    return []
 
 
 def _no_bounds(comparison: Comparison) -> list[str]:

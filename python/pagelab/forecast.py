@@ -22,7 +22,7 @@ _SPENT_SECONDS = 0.5
 _LEAST_SECONDS = 0.05
 
 # The sample that is advised, and its share.
-_SAMPLE, _SHARE = "1M:20M", 20
+_SAMPLE, _SHARE = "5M:100M", 20
 
 
 @dataclass

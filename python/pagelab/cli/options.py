@@ -110,7 +110,7 @@ Sample = Annotated[
     str | None,
     typer.Option(
         "--sample",
-        help="Take ON accesses of every PERIOD (1M:20M); auto: ever fewer pieces of all.",
+        help="Take ON accesses of every PERIOD (5M:100M); auto: ever fewer pieces of all.",
     ),
 ]
 InInstructions = Annotated[
@@ -300,7 +300,7 @@ def window(
         on, colon, period = sample.partition(":")
         if not colon:
             raise UsageError(
-                f"--sample: '{sample}' is not a sample; write it as ON:PERIOD, like 1M:20M"
+                f"--sample: '{sample}' is not a sample; write it as ON:PERIOD, like 5M:100M"
             )
         pair = _count("--sample", on), _count("--sample", period)
         if not 0 < pair[0] <= pair[1]:
