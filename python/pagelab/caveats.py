@@ -51,8 +51,10 @@ def caveats(comparison: Comparison) -> list[str]:
 def _larger_than_caches(comparison: Comparison) -> list[str]:
     """Samples that guess what is in the last level of cache (docs/limits.md)."""
     for run in comparison.runs:
+        if run.sample is None or not run.sample.share:
+            continue
         cache = run.machine["caches"]["llc"]["kib"] << 10
-        if run.sample is not None and run.sample.share and run.memory > cache:
+        if run.memory > cache:
             return [
                 f"The program's memory ({units.size(run.memory)}) is larger than the last level of "
                 f"cache ({units.size(cache)}): what a sample says of waiting for data, and so of "
