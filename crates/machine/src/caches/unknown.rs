@@ -122,25 +122,24 @@ impl Unknown {
         self.filled.insert(line >> PAGE_LINES, now);
     }
 
-    /// The chance that a line misses which the kernel has filled and no window has touched: none while it and the
-    /// program have not touched as many since as there is room for; after that at least the chance that the
-    /// program has not touched it in a gap. `None` for other lines.
-    fn of_filled(&self, line: u32, before: Option<u32>, chance: f64) -> Option<f64> {
-        let &(window, filled) = self.filled.get(&(line >> PAGE_LINES))?;
-        if before != Some(0) {
-            return None;
-        }
+    /// The chance that a line misses, beside that of others of which no window knows: if the kernel has filled it, none
+    /// while it and the program have not touched as many since as there is room for, and after that at least the
+    /// chance that the program has not touched it in a gap.
+    fn since_filled(&self, line: u32, chance: f64) -> f64 {
+        let Some(&(window, filled)) = self.filled.get(&(line >> PAGE_LINES)) else {
+            return chance;
+        };
         let since = f64::from(self.windows - window) * self.spread;
         let by_kernel = (self.lines_filled - filled) as f64 / self.capacity;
         if since / self.time + by_kernel <= 1.0 {
-            return Some(0.0);
+            return 0.0;
         }
         let untouched = if by_kernel > 1.0 {
             1.0 - since * self.a_window / self.memory
         } else {
             0.0
         };
-        Some(chance.max(untouched))
+        chance.max(untouched)
     }
 
     /// A line is known to have been touched since the last window.
@@ -166,7 +165,10 @@ impl Unknown {
         let chance = before.map_or(of_any, |before| {
             self.chances.get(before as usize).copied().unwrap_or(0.0)
         });
-        self.due += self.of_filled(line, before, chance).unwrap_or(chance);
+        self.due += match before {
+            Some(0) => self.since_filled(line, chance),
+            _ => chance,
+        };
         let misses = self.due >= 1.0;
         self.due -= f64::from(u8::from(misses));
         Some(misses)
@@ -423,8 +425,9 @@ mod tests {
                     unknown.fill(line);
                 }
             }
-            // Most references are to what fits; one of ten is a filled line's first.
-            let is_new = now % 10 == 0 && window > 6;
+            // Most references are to what fits; one of ten is a filled line's first, for some windows: too few to
+            // estimate anything from.
+            let is_new = now % 10 == 0 && (7..10).contains(&window);
             let line = if is_new {
                 ((now / 10) % u64::from(lines)) as u32
             } else {
