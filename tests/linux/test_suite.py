@@ -43,6 +43,17 @@ def test_a_kernel_with_less_in_it_takes_no_longer(tmp_path: Path) -> None:
     assert job.entry.model_copy(update={"debug": []}) == plain.entry
 
 
+def test_what_acts_at_random_lasts_as_long_as_asked(tmp_path: Path) -> None:
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\nseconds = 30\nargs = ["7"]\ntimeout = 100.0\n'
+    root = _write(tmp_path, text + '[[entry]]\nname = "b"\nprogram = "b.c"\nargs = ["7"]\n')
+    own, other = suite.load(root, [])
+    longer, same = suite.load(root, [], seconds=3600)
+    assert (own.entry.words, longer.entry.words) == (["30", "7"], ["3600", "7"])
+    assert longer.entry.timeout > 3600 + own.entry.timeout / 2
+    assert same == other
+    assert other.entry.words == ["7"]
+
+
 def test_an_emulated_guest_trusts_its_timer() -> None:
     image = Path("image")
     argv = {

@@ -8,7 +8,8 @@
  * lie alternately in one area, and on alternate pages of one region. Each compares
  * what it reads with what it wrote, kept in memory of its own.
  *
- * Usage: storm STEPS [SEED]
+ * Usage: storm [SECONDS [SEED]]: rounds until SECONDS have passed and a neighbour was
+ * killed, at most ROUNDS for that.
  */
 #include "../foliomap/setup.h"
 #include "lab.h"
@@ -33,6 +34,7 @@ struct uffdio_move {
 #define PAGES		512	/* of a region */
 #define DEPTH		3
 #define ROUNDS		8
+#define STEPS		600	/* of a thread, in a round */
 #define CHILDREN	2	/* of a process at a time */
 #define SHOWN		3	/* words of a page that are written and compared */
 
@@ -470,14 +472,14 @@ static pid_t compactor(void)
 	return pid;
 }
 
-static _Noreturn void storm(unsigned long steps, unsigned int seed)
+static _Noreturn void storm(unsigned int seed)
 {
 	static struct worker workers[2];
 	pthread_t other;
 
 	area = reserve((1 + 2 * SLOTS) * REGION);
-	begin(&workers[0], 0, steps, seed);
-	begin(&workers[1], 1, steps, seed);
+	begin(&workers[0], 0, STEPS, seed);
+	begin(&workers[1], 1, STEPS, seed);
 	if (pthread_create(&other, NULL, thread, &workers[1]))
 		fail("pthread_create");
 	run(&workers[0]);
@@ -487,7 +489,7 @@ static _Noreturn void storm(unsigned long steps, unsigned int seed)
 
 int main(int argc, char **argv)
 {
-	const unsigned long steps = argc > 1 ? strtoul(argv[1], NULL, 0) : 600;
+	const time_t until = time(NULL) + (argc > 1 ? atoi(argv[1]) : 0);
 	const unsigned int seed = argc > 2 ? strtoul(argv[2], NULL, 0) : 1;
 	pid_t helpers[2], pid;
 	int status = 0, i;
@@ -505,13 +507,13 @@ int main(int argc, char **argv)
 	write_file("/sys/kernel/mm/ksm/run", "1");
 	helpers[0] = neighbour();
 	helpers[1] = compactor();
-	/* Until the neighbour has been killed once */
-	for (i = 0; i < ROUNDS && !status && (!i || !vmstat("oom_kill")); i++) {
+	for (i = 0; !status && (!i || time(NULL) < until ||
+			       (i < ROUNDS && !vmstat("oom_kill"))); i++) {
 		pid = fork();
 		if (pid < 0)
 			fail("fork");
 		if (!pid)
-			storm(steps, seed + i);
+			storm(seed + i);
 		if (waitpid(pid, &status, 0) != pid)
 			fail("waitpid");
 		test_result(!status, "what was read is what was written: %#x, seed %u", status,

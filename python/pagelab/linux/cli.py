@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -303,6 +304,10 @@ def run_tests(
         ),
     ] = 0,
     debug: Debug = None,
+    seconds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Duration of each test that acts at random. [default: its own]"),
+    ] = None,
     walks_table: Annotated[
         Path | None,
         typer.Option(help="Write what processors that walk by hash counted, as a table."),
@@ -312,9 +317,8 @@ def run_tests(
     root, options = layout.find().linux / "tests", tuple(debug or ())
     walked = Walked()
     try:
-        _run_suites(
-            root, names or [], verbose=verbose, retries=retries, debug=options, walked=walked
-        )
+        jobs = suite.load(root, names or [], options, seconds)
+        _run_suites(jobs, names or [], verbose=verbose, retries=retries, walked=walked)
     finally:
         if walks_table:
             walks_table.parent.mkdir(parents=True, exist_ok=True)
@@ -326,23 +330,23 @@ def run_benchmarks(
     names: Annotated[list[str] | None, typer.Argument(help="Folders or folder/entry.")] = None,
 ) -> None:
     """Run the benchmarks under linux/bench and print what they print."""
-    _run_suites(layout.find().linux / "bench", names or [], verbose=True)
+    jobs = suite.load(layout.find().linux / "bench", names or [])
+    _run_suites(jobs, names or [], verbose=True)
 
 
 def _run_suites(
-    root: Path,
+    jobs: Iterable[suite.Job],
     names: list[str],
     *,
     verbose: bool,
     retries: int = 0,
-    debug: tuple[str, ...] = (),
     walked: Walked | None = None,
 ) -> None:
     where = layout.find()
     failed: list[str] = []
     firsts: dict[tuple[Path, str], guest.Result] = {}
     walked = Walked() if walked is None else walked
-    for job in suite.load(root, names, debug):
+    for job in jobs:
         asked = f"{job.folder.name}/{job.entry.name}" in names
         image, flags = suite.kernel(where, job)
         if not asked and flags and not image.exists():

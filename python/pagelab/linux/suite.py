@@ -38,6 +38,7 @@ class Entry(BaseModel):
     the guest's clock count instructions; `count` is a plugin of linux/guest that counts something
     between the marks in the program, and `count_options` its options beside those it always gets.
     `kernel` is the version of Linux, where it is not the one that pagelab patches.
+    `seconds` is how long a test at random goes on, its program's first argument.
     `kvm` skips it under emulation, where its times mean nothing. `processor` lists how the
     processor finds page table entries, "" for as always; a guest each (docs/dpt-linux.md).
     """
@@ -48,6 +49,7 @@ class Entry(BaseModel):
     program: str
     cflags: list[str] = []
     args: list[str] = []
+    seconds: int | None = Field(default=None, ge=0)
     append: list[str] = Field(default=[""], min_length=1)
     modules: list[str] = []
     manager: list[str] = []
@@ -66,6 +68,11 @@ class Entry(BaseModel):
     processor: list[Literal["", "check", "dpt", "check-each", "dpt-each"]] = Field(
         default=[""], min_length=1
     )
+
+    @property
+    def words(self) -> list[str]:
+        """All arguments of the program."""
+        return self.args if self.seconds is None else [str(self.seconds), *self.args]
 
 
 class _File(BaseModel):
@@ -109,10 +116,13 @@ _MORE_MEMORY = 1.5
 _LESS = {"small", "no-designs", "no-dpt", "no-page-mapcount"}
 
 
-def load(root: Path, only: list[str], debug: tuple[str, ...] = ()) -> Iterator[Job]:
+def load(
+    root: Path, only: list[str], debug: tuple[str, ...] = (), seconds: int | None = None
+) -> Iterator[Job]:
     """The jobs under linux/tests or linux/bench; `only` picks folders or folder/entry names.
 
-    With `debug` they run on kernels with these options besides their own.
+    With `debug` they run on kernels with these options besides their own. `seconds` replaces the
+    duration of those that have one.
 
     Raises:
         UsageError: `only` names something that does not exist.
@@ -128,7 +138,8 @@ def load(root: Path, only: list[str], debug: tuple[str, ...] = ()) -> Iterator[J
     for job in jobs:
         full = f"{job.folder.name}/{job.entry.name}"
         if not only or full in only or job.folder.name in only:
-            yield _debugged(job, debug) if debug else job
+            job = _debugged(job, debug) if debug else job
+            yield job if seconds is None else _lasting(job, seconds)
 
 
 def _debugged(job: Job, debug: tuple[str, ...]) -> Job:
@@ -138,6 +149,15 @@ def _debugged(job: Job, debug: tuple[str, ...]) -> Job:
         changed["timeout"] = entry.timeout * _SLOWER
         changed["memory"] = round(entry.memory * _MORE_MEMORY)
     return replace(job, entry=entry.model_copy(update=changed))
+
+
+def _lasting(job: Job, seconds: int) -> Job:
+    entry = job.entry
+    if entry.seconds is None:
+        return job
+    # The slow end of a run has as much time as before.
+    timeout = entry.timeout + max(0, seconds - entry.seconds)
+    return replace(job, entry=entry.model_copy(update={"seconds": seconds, "timeout": timeout}))
 
 
 def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest.Result]:
@@ -156,7 +176,7 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         for name in entry.modules
     }
     env["KERNEL_BUILD"] = str(layout.out(debug))
-    command = [*_command(layout, job), *(_argument(layout, job, word) for word in entry.args)]
+    command = [*_command(layout, job), *(_argument(layout, job, word) for word in entry.words)]
     if job.manager or manager.APPEND in job.append.split():
         prepared = manager.prepare(layout, debug)
         env |= prepared

@@ -103,7 +103,7 @@ def _jobs(where: Layout, name: str) -> list[suite.Job]:
 
 def _files(job: suite.Job) -> Iterator[Path]:
     """The files that a job's words name: its program, others to compile, what it reads."""
-    for word in (job.entry.program, *job.entry.args):
+    for word in (job.entry.program, *job.entry.words):
         # A word may be anything, also longer than the name of a file can be.
         with suppress(OSError, ValueError):
             path = job.folder / word.removeprefix("$")
