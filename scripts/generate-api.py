@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes pagelab/designs.py, machines.py and workloads.py from the compiled part's own lists.
+"""Writes designs.py, tlbs.py, machines.py and workloads.py from the compiled part's own lists.
 
 They are files rather than made at run time so that editors, type checkers and people can read
 them. `--check` writes nothing and exits with 1 when one is out of date; tests/test_catalogue.py
@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import indent, wrap
 from typing import Any
 
-from pagelab import _core, design
+from pagelab import _core
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "pagelab"
 PRESET = "dpt-paper"
@@ -102,48 +102,73 @@ def machine_config() -> dict[str, Any]:
     return config | {key: {} for key in keys_of("") if key not in config and keys_of(key)}
 
 
+def keys_of_tables(tables: list[str]) -> list[tuple[str, str, str]]:
+    """Keys of a design's tables: argument, key and type. Those of the first have no prefix."""
+    return [
+        (f"{table}_{key}", f"{table}.{key}", kind) if at else (key, key, kind)
+        for at, table in enumerate(tables)
+        for key in keys_of(table)
+        for kind in [type_of(f"{table}.{key}")]
+    ]
+
+
+def part(name: str, tables: list[str], given: str, returns: str, doc: str, call: str) -> str:
+    """The function of a page table or a TLB."""
+    keys = keys_of_tables(tables)
+    table = ", ".join(f'"{key}": {argument}' for argument, key, _ in keys)
+    return function(
+        identifier(name),
+        arguments([(argument, kind) for argument, _, kind in keys]) + given,
+        returns,
+        sentence(doc),
+        f"{call}, {{{table}}})",
+    )
+
+
 def designs() -> str:
     """pagelab/designs.py."""
     made = [
         f'"""The designs. {MADE}\n\n'
+        "A page table with the TLB that processors have; `with_tlb` gives it one of `tlbs`.\n"
         "A key that is left out is as the machine says. Every function raises\n"
         "`pagelab.errors.UsageError` for a value that no machine can have; docs/designs/ has a\n"
         'page a design.\n\n>>> dpt(cpd=False)\nDesign(\'dpt:cpd=false\')\n"""\n\n'
         "from collections.abc import Mapping\nfrom typing import Any, Literal\n\n"
-        "from pagelab.design import Design as Design\nfrom pagelab.design import changed\n\n"
+        "from pagelab.design import Design as Design\n"
+        "from pagelab.design import changed, names, usual\n\n"
         f"PageSize = {type_of_pages()}\n\n"
     ]
-    listed = _core.designs()
-    for name, description in listed:
-        tables = _core.design(name)[3]
-        keys = [
-            (key, key, type_of(f"{table}.{key}")) for table in tables[:1] for key in keys_of(table)
-        ]
-        keys += [
-            (f"{table}_{key}", f"{table}.{key}", type_of(f"{table}.{key}"))
-            for table in tables[1:]
-            for key in keys_of(table)
-        ]
-        table = ", ".join(f'"{key}": {argument}' for argument, key, _ in keys)
-        made.append(
-            function(
-                identifier(name),
-                arguments([(argument, kind) for argument, _, kind in keys])
-                + "    pages: PageSize | None = None,\n",
-                "Design",
-                sentence(description),
-                f'changed("{name}", pages, {{{table}}})',
-            )
-        )
-    usual = [identifier(name) for name in design.usual()]
-    every = [identifier(name) for name, _ in listed]
-    made.append(f"USUAL = ({', '.join(f'{name}()' for name in usual)},)\n")
+    for name, description in _core.designs():
+        if "+" not in name:
+            given = "    pages: PageSize | None = None,\n"
+            call = f'changed("{name}", pages'
+            made.append(part(name, _core.design(name)[3], given, "Design", description, call))
     made.append(
+        "USUAL = tuple(map(Design, usual()))\n"
         '"""Every page table with the TLB that processors have: what a comparison takes unless '
         'told."""\n'
+        'ALL = tuple(map(Design, names()))\n"""Every page table with each TLB it goes with."""\n'
     )
-    made.append(f"ALL = ({', '.join(f'{name}()' for name in every)},)\n")
-    made.append('"""Every design."""\n')
+    return "\n".join(made)
+
+
+def tlbs() -> str:
+    """pagelab/tlbs.py."""
+    made = [
+        f'"""The TLBs. {MADE}\n\n'
+        "Each is for `Design.with_tlb`. "
+        "A key that is left out is as the machine says.\nEvery function raises "
+        "`pagelab.errors.UsageError` for a value that no machine can have.\n\n"
+        ">>> from pagelab import designs\n>>> designs.radix().with_tlb(range(entries=64))\n"
+        'Design(\'radix+range:range.entries=64\')\n"""\n\n'
+        "from typing import Any\n\n"
+        "from pagelab.design import Tlb as Tlb\nfrom pagelab.design import changed_tlb\n\n"
+    ]
+    for name, description in _core.designs():
+        table, _, tlb = name.partition("+")
+        if tlb and table == "radix":
+            doc = description.removeprefix(f"{table} with ")
+            made.append(part(tlb, [tlb], "", "Tlb", doc, f'changed_tlb("{tlb}"'))
     return "\n".join(made)
 
 
@@ -260,10 +285,11 @@ def formatted(text: str, name: str) -> str:
 
 
 def main() -> None:
-    """Writes or checks the three files."""
+    """Writes or checks the files."""
     stale = []
     for name, make in (
         ("designs.py", designs),
+        ("tlbs.py", tlbs),
         ("machines.py", machines),
         ("workloads.py", workloads),
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pagelab import _core, designs, machines, workloads
+from pagelab import _core, designs, machines, tlbs, workloads
 from processes import PATIENCE
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -23,7 +23,11 @@ def test_the_files_are_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_there_is_a_function_for_every_design() -> None:
+def test_there_is_a_function_for_every_part_of_every_design() -> None:
+    for design in designs.ALL:
+        table, _, tlb = design.name.partition("+")
+        made = getattr(designs, table.replace("-", "_"))()
+        assert (made.with_tlb(getattr(tlbs, tlb)()) if tlb else made) == design
     assert [design.name for design in designs.ALL] == [name for name, _ in _core.designs()]
     assert {machine.base for machine in machines.ALL} == {name for name, _ in _core.machines()}
     assert [make().name for make in workloads.ALL] == [name for name, _ in _core.workloads()]

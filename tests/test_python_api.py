@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ import pytest
 
 import pagelab
 from emulators import needs_recorder
-from pagelab import _core, designs, machines, workloads
+from pagelab import _core, designs, machines, tlbs, workloads
 from processes import PATIENCE
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -29,9 +28,12 @@ MODULES = [
     "pagelab.machines",
     "pagelab.pages",
     "pagelab.sources",
+    "pagelab.tlbs",
     "pagelab.window",
     "pagelab.workloads",
 ]
+TABLES = {name.partition("+")[0] for name, _ in _core.designs()}
+TLBS = {name.partition("+")[2] for name, _ in _core.designs()} - {""}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 CHASE = workloads.pointer_chase(pages=2000, loads=20_000, windows=0)
 
@@ -105,7 +107,8 @@ def test_all_that_is_named_is_there() -> None:
     ("typed", "completed"),
     [
         ("pagelab.comp", {"compare"}),
-        ("pagelab.designs.", {re.sub("[+-]", "_", name) for name, _ in _core.designs()}),
+        ("pagelab.designs.", {name.replace("-", "_") for name in TABLES}),
+        ("pagelab.tlbs.", TLBS),
         ("pagelab.machines.", {"dpt_paper", "skylake_sp"}),
         ("pagelab.machines.dpt_paper.", {"tlb", "memory", "config"}),
         ("pagelab.workloads.", {"bfs", "pointer_chase", "xsbench"}),
@@ -122,7 +125,9 @@ def test_an_editor_completes_keys() -> None:
 
 
 def test_an_object_and_its_name_on_the_command_line_are_one() -> None:
-    for design in (designs.dpt(cpd=False), designs.dpt_mosaic(mosaic_pages=16, pages="2M")):
+    mosaic = designs.dpt(fap=False, pages="2M").with_tlb(tlbs.mosaic(pages=16))
+    assert str(mosaic) == "dpt+mosaic:fap=false:mosaic.pages=16:pages=2M"
+    for design in (designs.dpt(cpd=False), mosaic):
         assert pagelab.Design.parse(str(design)) == design
     given = pagelab.simulate(CHASE, designs.radix(levels=5))
     parsed = pagelab.simulate(CHASE, "radix:levels=5")
@@ -159,6 +164,10 @@ def test_every_value_reaches_the_machine() -> None:
 def test_mistakes_are_named_where_they_are_made() -> None:
     with pytest.raises(pagelab.UsageError, match="levels"):
         designs.radix(levels="five")  # type: ignore[arg-type]
+    with pytest.raises(pagelab.UsageError, match=r"mosaic\.pages"):
+        tlbs.mosaic(pages="five")  # type: ignore[arg-type]
+    with pytest.raises(pagelab.UsageError, match=r"unknown design 'radix\+mosaic\+range'"):
+        designs.radix().with_tlb(tlbs.mosaic()).with_tlb(tlbs.range())
     with pytest.raises(pagelab.UsageError, match="footprint"):
         workloads.bfs(footprint="1 nibble")
     with pytest.raises(pagelab.UsageError, match="Valid: 4K"):

@@ -2,8 +2,8 @@
 
 `record` a program, `simulate` it under another design, `compare` several, `annotate` what misses;
 `sweep` over many from a file, and `diff` two of these; `measure` the machine at hand, and
-`validate` what is predicted of it. `designs`, `machines` and `workloads` are what there is to
-choose from. docs/python.md shows them at work.
+`validate` what is predicted of it. `designs`, `tlbs`, `machines` and `workloads` are what
+there is to choose from. docs/python.md shows them at work.
 """
 
 from importlib import import_module
@@ -21,6 +21,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pagelab import designs as designs
     from pagelab import machines as machines
+    from pagelab import tlbs as tlbs
     from pagelab import workloads as workloads
     from pagelab.api import compare as compare
     from pagelab.api import measure as measure
@@ -56,7 +57,7 @@ _PLACES = {
     "Machine": "pagelab.machines",
     "Window": "pagelab.window",
 }
-_MODULES = ("designs", "machines", "workloads")
+_MODULES = ("designs", "machines", "tlbs", "workloads")
 
 __all__ = ["__version__", *_PLACES, *_MODULES]
 

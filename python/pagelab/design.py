@@ -1,6 +1,6 @@
 """A design: a page table with a TLB, and what is changed of them.
 
-`pagelab.designs` has one function a design.
+`pagelab.designs` has one function a page table, `pagelab.tlbs` one a TLB.
 """
 
 import json
@@ -15,6 +15,17 @@ from pagelab.errors import UsageError, unknown
 
 # A number, text, a truth value, a list of those, or a table of them by key.
 Value = Any
+
+
+@dataclass(frozen=True)
+class Tlb:
+    """A TLB other than the one that processors have, with its changed keys: `pagelab.tlbs`."""
+
+    name: str
+    changes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Tlb('{':'.join([self.name, *self.changes])}')"
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,23 @@ class Design:
             else:
                 keys.append(change)
         return Design(name, tuple(keys), size)
+
+    def with_tlb(self, tlb: Tlb) -> "Design":
+        """The page table with another TLB. Raises UsageError where they do not go together.
+
+        >>> from pagelab import designs, tlbs
+        >>> designs.radix(levels=5).with_tlb(tlbs.mosaic(pages=16))
+        Design('radix+mosaic:levels=5:mosaic.pages=16')
+        >>> designs.dpt().with_tlb(tlbs.victima())
+        Traceback (most recent call last):
+        ...
+        pagelab.errors.UsageError: unknown design 'dpt+victima'; ...
+        """
+        name = f"{self.name}+{tlb.name}"
+        if name not in names():
+            raise unknown("design", name, names())
+        changes = (f"{tlb.name}.{change}" for change in tlb.changes)
+        return replace(self, name=name, changes=(*self.changes, *changes))
 
     @property
     def label(self) -> str:
@@ -142,6 +170,13 @@ def changed(name: str, pages: str | None, keys: Mapping[str, Value]) -> Design:
     design = Design(name, changes, pages)
     check("dpt-paper", design.overrides)
     return design
+
+
+def changed_tlb(name: str, keys: Mapping[str, Value]) -> Tlb:
+    """The same of a TLB."""
+    tlb = Tlb(name, tuple(assignments(keys)))
+    check("dpt-paper", [f"{name}.{change}" for change in tlb.changes])
+    return tlb
 
 
 def check(machine: str, overrides: list[str]) -> dict[str, Any]:
