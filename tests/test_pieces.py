@@ -110,10 +110,10 @@ def test_what_others_bring_into_the_last_level_is_said_to_be_estimated() -> None
 
 def test_designs_are_compared_in_pieces() -> None:
     updates = workloads.random_updates(footprint="64MiB", updates=7_000_000, windows=0)
-    comparison = pagelab.compare(updates, ["radix", "ideal"], workers=2)
+    comparison = pagelab.compare(updates, ["radix", "ideal"], parallel=2)
     assert [run.pieces.count for run in comparison.runs if run.pieces] == [2, 2]
     with pytest.raises(PagelabError, match="--parallel goes without"):
-        pagelab.simulate(updates, workers=2, window=Window(skip=5))
+        pagelab.simulate(updates, parallel=2, window=Window(skip=5))
 
 
 def test_what_is_seen_of_a_program_is_kept(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import pagelab
-from pagelab import _core, advice, growth, jobs, readable, recording, store, units
+from pagelab import _core, advice, growth, readable, recording, store, units
 from pagelab import design as design_
+from pagelab import jobs as jobs_
 from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
@@ -134,7 +135,7 @@ def simulate(
     copies: int = 1,
     seed: int | None = None,
     window: Window = EVERYTHING,
-    workers: int | None = None,
+    parallel: int | None = None,
     dask: str | None = None,
     progress: bool = False,
 ) -> Run:
@@ -146,7 +147,7 @@ def simulate(
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
     "here": the preset of this processor's kind unless given, for built-in programs "dpt-paper".
     `pages` is the page size that memory is backed with where it can be ("4K", "64K",
-    "2M", "1G", "madvise"), `seed` that of everything random. With `workers` the source is cut into
+    "2M", "1G", "madvise"), `seed` that of everything random. With `parallel` the source is cut into
     pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of a
     scheduler, by its workers.
 
@@ -168,7 +169,7 @@ def simulate(
         copies=copies,
         seed=seed,
         window=window,
-        workers=workers,
+        parallel=parallel,
         dask=dask,
         progress=progress,
     )
@@ -187,8 +188,8 @@ def compare(
     follow_exec: bool = True,
     code: bool = True,
     heat_map: bool = False,
+    jobs: int | None = None,
     parallel: int | None = None,
-    workers: int | None = None,
     dask: str | None = None,
     out: Path_ | None = None,
     progress: bool = False,
@@ -199,8 +200,8 @@ def compare(
     first 500 million accesses unless `window` has a limit or grows thinner, with `code` as for
     `record`. `designs` are those of `pagelab.designs.USUAL` unless given. With several page sizes
     in `pages`, or machines in `machine`, each design is there with each of them. With `heat_map`
-    each run has one: accesses, TLB misses and faults by address and time. `parallel` are simulated
-    at once, one a processor unless given; with `workers` the source is cut into pieces, so many of
+    each run has one: accesses, TLB misses and faults by address and time. `jobs` are simulated
+    at once, one a processor unless given; with `parallel` the source is cut into pieces, so many of
     which are simulated at once, one design after the other (docs/scale.md); with `dask`, the
     address of a scheduler, by its workers. `out` is a directory to write result.json,
     result.parquet and report.html into.
@@ -228,7 +229,7 @@ def compare(
                 source,
                 Path(scratch) / "trace",
                 window=taken,
-                forecast=Forecast(work, taken, parallel or workers or jobs.available_processors()),
+                forecast=Forecast(work, taken, jobs or parallel or jobs_.available_processors()),
                 follow_exec=follow_exec,
                 code=code,
                 progress=progress,
@@ -242,8 +243,8 @@ def compare(
                 seed=seed,
                 window=window.of_what_was_recorded,
                 heat_map=heat_map,
+                jobs=jobs,
                 parallel=parallel,
-                workers=workers,
                 dask=dask,
                 out=out,
                 progress=progress,
@@ -252,11 +253,11 @@ def compare(
     hurry = _hurry(recorded_)
     if hurry:
         # Pieces are of no use before all have ended.
-        dask = workers = None
+        dask = parallel = None
     with (
-        _elsewhere(dask, workers) as elsewhere,
+        _elsewhere(dask, parallel) as elsewhere,
         _watched(progress) as (meters, stop, say),
-        jobs.hurried(stop, hurry),
+        jobs_.hurried(stop, hurry),
     ):
         found = _source(source, copies)
         once = tell_once if progress else _be_quiet
@@ -268,15 +269,15 @@ def compare(
         times = len(work)
         if hurry:
             # All of them side by side, so that each has come to something.
-            parallel = times
-        if workers is not None or elsewhere is not None:
-            work = [replace(job, workers=workers, elsewhere=elsewhere) for job in work]
-            parallel, times = parallel or 1, 0
+            jobs = times
+        if parallel is not None or elsewhere is not None:
+            work = [replace(job, parallel=parallel, elsewhere=elsewhere) for job in work]
+            jobs, times = jobs or 1, 0
         with readable.stand_ins(described, times=times, stop=stop) as files:
             read = files.of(described)
             grows = not readable.has_pipe(read)
             work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
-            ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
+            ended, notes = growth.simulate_all(work, meters, stop, jobs, say)
             ended = [files.as_named(outcome, described) for outcome in ended]
     name = _name(found, recorded_)
     runs = _runs(name, recorded_, ended, interrupted=stop.wanted)
@@ -358,7 +359,7 @@ def check(
     seed: int | None = None,
     build: bool = True,
     progress: bool = False,
-) -> list[jobs.Simulation]:
+) -> list[jobs_.Simulation]:
     """Raises UsageError where `compare` would, without running anything; else what it would run.
 
     With `build`, also where one of its designs would be left without a result, since its machine
@@ -388,7 +389,7 @@ def _simulations(
     seed: int | None,
     say: Callable[[str], None],
     first: Sequence[str] = (),
-) -> list[jobs.Simulation]:
+) -> list[jobs_.Simulation]:
     """One job a machine, design and page size; each machine is checked before anything starts."""
     given = [machine] if isinstance(machine, MachineBase | str) else list(machine)
     machines = [one if isinstance(one, MachineBase) else MachineBase(one) for one in given]
@@ -410,7 +411,7 @@ def _simulations(
             title = f"{design.title} on {one.base}" if len(machines) > 1 else design.title
             grows = growth.may_grow(one.base, file, keys)
             made.append(
-                jobs.Simulation(design.label, design.name, file, keys, described, title, grows)
+                jobs_.Simulation(design.label, design.name, file, keys, described, title, grows)
             )
         if name in names:
             raise UsageError(f"two machines are called {name}: their `name` has to tell them apart")
@@ -419,7 +420,7 @@ def _simulations(
 
 
 @contextmanager
-def _elsewhere(dask: str | None, workers: int | None) -> Iterator[jobs.Elsewhere | None]:
+def _elsewhere(dask: str | None, parallel: int | None) -> Iterator[jobs_.Elsewhere | None]:
     """Executor of pieces on a cluster, so many at once, if there is one."""
     if dask is None:
         yield None
@@ -427,7 +428,7 @@ def _elsewhere(dask: str | None, workers: int | None) -> Iterator[jobs.Elsewhere
     from pagelab.experiment import cluster, pieces
     from pagelab.experiment.run import How
 
-    found = cluster.at(dask, in_flight=workers)
+    found = cluster.at(dask, in_flight=parallel)
     try:
         yield partial(pieces.run, How(executor=found.run, quiet=True))
     finally:
@@ -503,10 +504,10 @@ def _check_alike(runs: list[Run]) -> None:
 @contextmanager
 def _watched(
     progress: bool, *, shared: bool = False
-) -> Iterator[tuple[Display, jobs.Stop, Callable[[str], None]]]:
+) -> Iterator[tuple[Display, jobs_.Stop, Callable[[str], None]]]:
     """Shows progress and tells what happens where that is wanted; Ctrl-C becomes a wish to stop."""
     console = Console(stderr=True)
-    with jobs.stoppable() as stop, display(console, quiet=not progress, shared=shared) as meters:
+    with jobs_.stoppable() as stop, display(console, quiet=not progress, shared=shared) as meters:
         yield meters, stop, _tell if progress else _be_quiet
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 
-from pagelab import _core, jobs, units
+from pagelab import _core, units
+from pagelab import jobs as jobs_
 from pagelab.jobs import Simulation, Stop
 from pagelab.measuring import here
 from pagelab.progress import Display
@@ -26,7 +27,7 @@ def simulate_all(
     simulations: list[Simulation],
     display: Display,
     stop: Stop,
-    workers: int | None = None,
+    jobs: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Run | Failure], list[str]]:
     """As `jobs.simulate_all`, machine after machine; those that `may_grow` do.
@@ -38,7 +39,7 @@ def simulate_all(
     for _, group in groupby(simulations, key=lambda simulation: simulation.machine):
         work = list(group)
         while True:
-            ended, needy = _attempt(work, display, stop, workers)
+            ended, needy = _attempt(work, display, stop, jobs)
             if needy is None:
                 break
             work, note = _grown(work, needy)
@@ -49,7 +50,7 @@ def simulate_all(
 
 
 def _attempt(
-    work: list[Simulation], display: Display, stop: Stop, workers: int | None
+    work: list[Simulation], display: Display, stop: Stop, jobs: int | None
 ) -> tuple[list[Run | Failure], Simulation | None]:
     """Runs them until one lacks memory that it could be given; that one."""
     attempt = Stop(parent=stop)
@@ -60,7 +61,7 @@ def _attempt(
             needy.append(work[place])
             attempt.event.set()
 
-    outcomes = jobs.simulate_all(work, display, attempt, workers, ended)
+    outcomes = jobs_.simulate_all(work, display, attempt, jobs, ended)
     return outcomes, needy[0] if needy and not stop.wanted else None
 
 

@@ -32,8 +32,9 @@ class Simulation:
 
     `label` is what results call it: the design, or the design and what was changed of it. `title`
     is what progress and errors call it, with what else tells it apart; the label if empty. Whether
-    the machine `may_grow` is for `growth` to look at. With `workers` the source is cut into pieces,
-    so many of which are simulated at once; with `elsewhere` they are simulated by what that is.
+    the machine `may_grow` is for `growth` to look at. With `parallel` the source is cut into
+    pieces, so many of which are simulated at once; with `elsewhere` they are simulated by what that
+    is.
     """
 
     label: str
@@ -43,7 +44,7 @@ class Simulation:
     source: dict[str, Any]
     title: str = ""
     may_grow: bool = False
-    workers: int | None = None
+    parallel: int | None = None
     elsewhere: "Elsewhere | None" = None
 
 
@@ -248,7 +249,7 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
 
 def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
     source = json.dumps(job.source)
-    if job.workers is None:
+    if job.parallel is None:
         return _core.simulate(job.design, job.machine, job.overrides, source, progress)
     return _core.simulate(
         job.design,
@@ -256,7 +257,7 @@ def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
         job.overrides,
         source,
         progress,
-        job.workers,
+        job.parallel,
         surveys.file(job.source),
     )
 

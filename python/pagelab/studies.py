@@ -86,12 +86,12 @@ def sweep(
     out: Path_ | None = None,
     store: Path_ | None = None,
     again: bool = False,
-    parallel: int | None = None,
+    jobs: int | None = None,
     progress: bool = False,
 ) -> "Outcome":
     """Simulates every point of a sweep's TOML file on this machine (docs/sweep.md).
 
-    What `store` has of earlier runs is not run again unless `again` is set; `parallel` runs are
+    What `store` has of earlier runs is not run again unless `again` is set; `jobs` runs are
     simulated at once, one a processor unless given. They are processes that import the main module:
     a script calls this below `if __name__ == "__main__":`. `out` is a directory to write
     sweep.parquet and report.html into.
@@ -114,7 +114,7 @@ def sweep(
     points = plan.plan(swept, path.parent)
     how = How(
         DEFAULT if store is None else Path(store),
-        partial(local.run, workers=parallel),
+        partial(local.run, workers=jobs),
         again="all" if again else "",
         quiet=not progress,
     )

@@ -146,8 +146,8 @@ def compare(
                 seed=seed,
                 window=window,
                 heat_map=heat_map,
-                parallel=jobs,
-                workers=parallel,
+                jobs=jobs,
+                parallel=parallel,
                 dask=dask,
                 progress=not quiet,
             )

@@ -23,7 +23,7 @@ StoreFolder = Annotated[
     Path,
     typer.Option("--store", help="Where results are kept between runs.", rich_help_panel=_PANEL),
 ]
-Parallel = Annotated[
+Jobs = Annotated[
     int | None,
     typer.Option(
         "--jobs",
@@ -80,7 +80,7 @@ class Where:
     """Values of the options."""
 
     store: Path
-    parallel: int | None = None
+    jobs: int | None = None
     memory: str | None = None
     dask: str | None = None
     slurm: int | None = None
@@ -107,5 +107,5 @@ def how(where: Where, *, again: str, quiet: bool) -> Iterator[How]:
             close()
     else:
         memory = None if where.memory is None else parse_size(where.memory)
-        run = partial(local.run, workers=where.parallel, memory=memory)
+        run = partial(local.run, workers=where.jobs, memory=memory)
         yield How(where.store, run, again=again, quiet=quiet)

@@ -91,7 +91,7 @@ def reproduce(
         ),
     ] = False,
     store: executing.StoreFolder = executing.STORE,
-    parallel: executing.Parallel = None,
+    jobs: executing.Jobs = None,
     memory: executing.Memory = None,
     dask: executing.Dask = None,
     slurm: executing.Slurm = None,
@@ -117,7 +117,7 @@ def reproduce(
     folder = out or Path("pagelab-results") / f"reproduce-{_name(chosen)}"
     results.check(folder)
     started = time.monotonic()
-    where = executing.Where(store, parallel, memory, dask, slurm, check)
+    where = executing.Where(store, jobs, memory, dask, slurm, check)
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:
         found = compute(chosen, asked, how)
     written = folder / "report.html"

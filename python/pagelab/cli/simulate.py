@@ -73,7 +73,7 @@ def simulate(
         copies=copies,
         seed=seed,
         window=window,
-        workers=parallel,
+        parallel=parallel,
         dask=dask,
         progress=not quiet,
     )

@@ -65,7 +65,7 @@ def sweep(
     ] = None,
     shards: Annotated[int, typer.Option("--shards", min=1, help="Jobs of --emit.")] = 16,
     store: executing.StoreFolder = executing.STORE,
-    parallel: executing.Parallel = None,
+    jobs: executing.Jobs = None,
     memory: executing.Memory = None,
     dask: executing.Dask = None,
     slurm_jobs: executing.Slurm = None,
@@ -100,12 +100,12 @@ def sweep(
         return
     points = plan.plan(swept, path.parent)
     if dry_run:
-        _say_how_long(points, store, parallel, as_json=as_json, quiet=quiet)
+        _say_how_long(points, store, jobs, as_json=as_json, quiet=quiet)
         return
     if shard is None:
         check_place(out)
     started = time.monotonic()
-    where = executing.Where(store, parallel, memory, dask, slurm_jobs, check)
+    where = executing.Where(store, jobs, memory, dask, slurm_jobs, check)
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:
         how = replace(how, only=only, shard=_shard(shard))
         ended = run_all([case for _, case in points], how)
@@ -144,7 +144,7 @@ def _say_of_share(shard: str, ended: dict[str, Ended | None], *, as_json: bool) 
 def _say_how_long(
     points: list[tuple[Point, Case]],
     store: Path,
-    parallel: int | None,
+    jobs: int | None,
     *,
     as_json: bool,
     quiet: bool,
@@ -162,7 +162,7 @@ def _say_how_long(
     missing = [case for key, case in cases.items() if kept.get(key) is None]
     judge = _Judge(cases, known)
     seconds = sum(judge.seconds(case) for case in missing)
-    workers = parallel or available_processors()
+    at_once = jobs or available_processors()
     most = max((case.memory for case in missing), default=0)
     if as_json:
         whole = {
@@ -172,7 +172,7 @@ def _say_how_long(
             "memory_bytes": most,
             "processor_seconds": seconds if known else None,
             "judged_by": len(known),
-            "at_once": workers,
+            "at_once": at_once,
         }
         typer.echo(json.dumps(whole))
         return
@@ -185,7 +185,7 @@ def _say_how_long(
         judges = "1 run" if len(known) == 1 else f"{len(known)} runs"
         typer.echo(
             f"about {units.duration(seconds)} of processor time, judged by {judges}: "
-            f"{units.duration(seconds / workers)} with {workers} at once"
+            f"{units.duration(seconds / at_once)} with {at_once} at once"
         )
 
 
