@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError
-from pagelab.linux import bisect, series, source
+from pagelab.linux import bisect, mails, series, source
 from pagelab.linux.layout import Layout
 
 
@@ -182,7 +182,7 @@ def test_a_new_file_comes_whole_with_the_commit_that_adds_it(layout: Layout) -> 
     assert series.git(tree, "show", "HEAD~1:mm/a.c") == "int a, b, c;\n"
     assert series.git(tree, "status", "--porcelain") == ""
 
-    sent = source.mails(layout, layout.root / "sent")
+    sent = mails.write(layout, layout.root / "sent")
     assert "+int a, b, c;" in sent[0].read_text()
     series.git(tree, "checkout", "-q", "base")
     series.git(tree, "am", "-q", *map(str, sent))  # what is sent needs nothing of ours
@@ -226,9 +226,55 @@ def test_mails_go_to_a_folder_that_is_relative(
     _refresh(layout)
     _prepare(layout)
     monkeypatch.chdir(tmp_path)
-    paths = source.mails(layout, Path("mails"))
+    paths = mails.write(layout, Path("mails"))
     assert [path.name for path in paths] == ["0001-Kbuild-say-line-three.patch"]
     assert (tmp_path / "mails" / "series").read_text() == "0001-Kbuild-say-line-three.patch\n"
+
+
+_COVER = "Subject: Kbuild: say {0}\nPrefix: RFC PATCH\nPatches: {1}\n\nWhy {0}.\n"
+
+
+def test_mails_have_a_folder_and_a_letter_a_set(layout: Layout, tmp_path: Path) -> None:
+    tree = _prepare(layout)
+    for word, spelled in (("3", "three"), ("9", "nine"), ("5", "five")):
+        _commit_edit(tree, f"line {word}\n", f"line {spelled}\n")
+    _refresh(layout)
+    _prepare(layout)
+    cover = layout.patches / "cover"
+    cover.mkdir()
+    (cover / "1-odd.txt").write_text(_COVER.format("two", 2))
+    (cover / "2-last.txt").write_text(_COVER.format("one", 1))
+    paths = mails.write(layout, tmp_path / "sent")
+    assert [str(path.relative_to(tmp_path / "sent")) for path in paths] == [
+        "odd/0000-cover-letter.patch",
+        "odd/0001-Kbuild-say-line-three.patch",
+        "odd/0002-Kbuild-say-line-nine.patch",
+        "last/0000-cover-letter.patch",
+        "last/0001-Kbuild-say-line-five.patch",
+    ]
+    letter = paths[0].read_text()
+    assert "Subject: [RFC PATCH 0/2] Kbuild: say two\n" in letter
+    assert "\n\nWhy two.\n" in letter
+    assert "***" not in letter
+    assert "Subject: [RFC PATCH 1/1] Kbuild: say line five\n" in paths[4].read_text()
+
+    (cover / "2-last.txt").write_text(_COVER.format("one", 3))
+    with pytest.raises(PagelabError, match="odd 2, last 3 patches; the series has 3"):
+        mails.write(layout, tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("Prefix: RFC PATCH\n", "", "'Prefix: "),
+        ("Patches: 1", "Patches: all", "Patches: all is no"),
+    ],
+)
+def test_a_letter_without_its_header(layout: Layout, old: str, new: str, told: str) -> None:
+    (layout.patches / "cover").mkdir()
+    (layout.patches / "cover" / "1-a.txt").write_text(_COVER.format("a", 1).replace(old, new))
+    with pytest.raises(PagelabError, match=told):
+        mails.read(layout)
 
 
 def test_a_file_that_two_versions_have_alike_lies_in_one_place(layout: Layout) -> None:

@@ -16,6 +16,7 @@ from pagelab.errors import PagelabError, UsageError, runs_a_program
 from pagelab.linux import artefact, guest, layout, making, manager, recording, source, suite
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
+from pagelab.linux import mails as letters
 from pagelab.linux.lock import only_one
 from pagelab.linux.walked import Walked, counts
 
@@ -100,10 +101,10 @@ def mails(
     folder: Annotated[Path, typer.Argument(help="A folder to write them to.")],
     kernel: Kernel = layout.VERSION,
 ) -> None:
-    """Write the series as it can be sent: each patch with the new files that come with it."""
+    """Write the series as it can be sent: patches with their new files, and cover letters."""
     where = layout.find(kernel)
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
-    for path in source.mails(where, folder):
+    for path in letters.write(where, folder):
         print(path)
 
 

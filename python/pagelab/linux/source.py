@@ -153,16 +153,6 @@ def fingerprint(patches: list[Patch]) -> str:
     return "".join(patch.fingerprint() for patch in patches)
 
 
-def mails(layout: Layout, folder: Path) -> list[Path]:
-    """Write the series as it can be sent, new files and all; quilt reads it, too."""
-    options = ("--zero-commit", "--no-signature", "--no-numbered", "--quiet")
-    where = str(folder.absolute())  # git has another current folder
-    git(layout.tree, "format-patch", *options, "--output-directory", where, "base..series")
-    patches = sorted(folder.glob("[0-9]*.patch"))
-    (folder / "series").write_text("".join(f"{patch.name}\n" for patch in patches))
-    return patches
-
-
 def is_unpacked(tree: Path) -> bool:
     """True if the source is there, whole."""
     # Asked of git, which moves tags out of their files when it tidies up.
