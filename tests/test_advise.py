@@ -15,17 +15,16 @@ from pathlib import Path
 
 import pytest
 
+import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
 from pagelab.advising import candidates, verdict
-from pagelab.advising.candidates import Candidate
-from pagelab.advising.resident import Resident, looking
+from pagelab.advising.resident import looking
 from pagelab.advising.trials import Trial, Trials, ratio
-from pagelab.measuring.native import Run
 from processes import PATIENCE, alive
 
 PAGELAB = [sys.executable, "-m", "pagelab"]
-HUGE = 64 << 20
+HUGE = rounds.HUGE
 # Touches memory of malloc's, keeps it for as long as it takes to be looked at, and ends.
 TOUCHES = "import sys, time; a = bytearray(int(sys.argv[1]) << 20); time.sleep(0.5)"
 NAMES = ("malloc: huge pages", "malloc: huge, steps")
@@ -51,12 +50,12 @@ def test_the_interval_holds_the_median_whatever_the_distribution() -> None:
     }
     for name, (draw, median) in draws.items():
         truth = median or statistics.median(draw() for _ in range(100_000))
-        for rounds in (8, 15, 40):
+        for count in (8, 15, 40):
             held = 0
             for _ in range(1000):
-                found = ratio([draw() for _ in range(rounds)], [1.0] * rounds)
+                found = ratio([draw() for _ in range(count)], [1.0] * count)
                 held += found.low <= truth <= found.high
-            assert held >= 980, (name, rounds)
+            assert held >= 980, (name, count)
 
 
 def test_of_few_rounds_nothing_is_known() -> None:
@@ -65,28 +64,11 @@ def test_of_few_rounds_nothing_is_known() -> None:
     assert not found.narrow
 
 
-def _trials(source: random.Random, gain: float, noise: float, rounds: int = 20) -> Trials:
-    """Made-up rounds: each is slow or fast as a whole, and a setting `gain` times faster."""
-
-    def rows(speed: float, huge: int, faults: int) -> tuple[list[Run], Resident]:
-        times = [pace * source.lognormvariate(0, noise) / speed for pace in paces]
-        runs = [Run(took, 0.0, took, faults) for took in times]
-        return runs, Resident(2 * HUGE, huge)
-
-    paces = [source.uniform(1, 2) for _ in range(rounds)]
-    made = [rows(1, 0, 10_000), rows(1, 0, 10_000), rows(gain, HUGE, 900)]
-    names = ["unchanged", "again", "huge"]
-    base, again, other = (
-        Trial(Candidate(name, name), *of) for name, of in zip(names, made, strict=True)
-    )
-    return Trials(base, again, [other])
-
-
 def test_what_changes_nothing_is_not_advised() -> None:
     source = random.Random(3)
     false = 0
     for _ in range(1000):
-        advice = verdict.decide(_trials(source, 1.0, source.choice([0.002, 0.02, 0.2])))
+        advice = verdict.decide(rounds.made_up(source, 1.0, source.choice([0.002, 0.02, 0.2])))
         false += advice.verdicts[0].effect in ("faster", "slower")
     assert false <= 10
 
@@ -94,7 +76,7 @@ def test_what_changes_nothing_is_not_advised() -> None:
 @pytest.mark.parametrize(("gain", "effect"), [(1.1, "faster"), (0.9, "slower")])
 def test_what_changes_much_is_told(gain: float, effect: str) -> None:
     source = random.Random(5)
-    found = [verdict.decide(_trials(source, gain, 0.02)) for _ in range(100)]
+    found = [verdict.decide(rounds.made_up(source, gain, 0.02)) for _ in range(100)]
     assert sum(advice.verdicts[0].effect == effect for advice in found) >= 95
     for advice in found:
         told = advice.verdicts[0].effect == "faster"
@@ -105,7 +87,7 @@ def test_what_changes_much_is_told(gain: float, effect: str) -> None:
 
 
 def test_a_setting_without_an_effect_on_memory_is_not_advised() -> None:
-    made = _trials(random.Random(9), 2.0, 0.01)
+    made = rounds.made_up(random.Random(9), 2.0, 0.01)
     idle = Trial(made.others[0].candidate, made.others[0].runs, made.base.resident)
     for run in idle.runs:
         object.__setattr__(run, "faults", 10_100)
@@ -115,7 +97,7 @@ def test_a_setting_without_an_effect_on_memory_is_not_advised() -> None:
 
 
 def test_a_machine_that_differs_from_itself_gives_no_verdict() -> None:
-    made = _trials(random.Random(11), 2.0, 0.01)
+    made = rounds.made_up(random.Random(11), 2.0, 0.01)
     slow = Trial(made.again.candidate, made.others[0].runs, made.again.resident)
     advice = verdict.decide(Trials(made.base, slow, made.others))
     assert advice.best is None

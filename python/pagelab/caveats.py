@@ -40,7 +40,7 @@ def caveats(comparison: Comparison) -> list[str]:
             f"Only part of the program was recorded ({units.count(recording.accesses)} "
             "accesses). What was left out may behave differently."
         )
-    found += _larger_than_caches(comparison)
+    found += larger_than_caches(comparison)
     found.extend(f"{note}." for note in comparison.notes)
     found.extend(
         f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
@@ -48,7 +48,7 @@ def caveats(comparison: Comparison) -> list[str]:
     return found
 
 
-def _larger_than_caches(comparison: Comparison) -> list[str]:
+def larger_than_caches(comparison: Comparison) -> list[str]:
     """Samples that guess what is in the last level of cache (docs/limits.md)."""
     for run in comparison.runs:
         if run.sample is None or not run.sample.share:

@@ -526,7 +526,7 @@ def load(path: str | os.PathLike[str]) -> Comparison:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise PagelabError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PagelabError(f"{file} is not a result of pagelab: {error}") from error
     try:
         if isinstance(raw, dict) and raw.get("schema") == "pagelab.run/1":

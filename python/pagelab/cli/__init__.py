@@ -64,9 +64,9 @@ COMMANDS = {
     ),
     "sweep": Lazy("pagelab.cli.sweep", "sweep", "Example:  pagelab sweep tlb-sizes.toml --dry-run"),
     "diff": Lazy(
-        "pagelab.cli.sweep",
+        "pagelab.cli.diff",
         "diff",
-        "Example:  pagelab diff pagelab-results/sweep-a pagelab-results/sweep-b",
+        "Example:  pagelab diff --fail-above 2% pagelab-results/before pagelab-results/after",
     ),
     "version": Lazy("pagelab.cli", "version", "Example:  pagelab version"),
 }

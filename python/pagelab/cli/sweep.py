@@ -1,11 +1,11 @@
-"""`pagelab sweep` and `pagelab diff`: many simulations from one file, and two results compared."""
+"""`pagelab sweep`: many simulations from one file."""
 
 import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,7 +22,6 @@ from pagelab.experiment.store import Store
 from pagelab.jobs import available_processors
 from pagelab.store import check as check_place
 from pagelab.sweeping import file, plan, report, slurm, table
-from pagelab.sweeping.diff import Difference, difference
 from pagelab.sweeping.file import Point, Sweep
 from pagelab.sweeping.outcome import Outcome, facts, outcome
 
@@ -283,73 +282,3 @@ def _cell(summary: table.Summary, measure: str) -> str:
         return units.number(None)
     half = "" if not value.half else f" \N{PLUS-MINUS SIGN}{units.count(value.half)}"
     return f"{units.count(value.mean)}{half}"
-
-
-def diff(
-    first: Annotated[Path, typer.Argument(help="A sweep's folder, or its Parquet file.")],
-    second: Annotated[Path, typer.Argument(help="Another one.")],
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", help="Only these columns; all numbers that differ if none."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Say what changed between two sweeps: points, failures and numbers.
-
-    Exits with 1 when anything differs and with 2 when they cannot be compared, as diff(1) does.
-    """
-    try:
-        found = difference(table.load(first), table.load(second), measure or [])
-    except PagelabError as error:
-        raise UsageError(str(error)) from error
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-    else:
-        _show_difference(found, str(first), str(second))
-    raise typer.Exit(0 if found.same else 1)
-
-
-def _show_difference(found: Difference, first: str, second: str) -> None:
-    console = Console()
-    for text, points in (
-        (f"only in {first}", found.only_first),
-        (f"only in {second}", found.only_second),
-        (f"done in {first} and not in {second}", found.broken),
-        (f"done in {second} and not in {first}", found.mended),
-        ("done in neither, for different reasons", found.ended_otherwise),
-    ):
-        if points:
-            examples = "; ".join(_point(point) for point in points[:3])
-            more = " ..." if len(points) > 3 else ""
-            console.print(f"{len(points)} {text}: {examples}{more}", highlight=False, markup=False)
-    for name, measures in ((first, found.measures_first), (second, found.measures_second)):
-        if measures:
-            more = " ..." if len(measures) > 3 else ""
-            text = f"{len(measures)} measures only in {name}: {', '.join(measures[:3])}{more}"
-            console.print(text, highlight=False, markup=False)
-    changed = [change for change in found.changes if change.changed]
-    if found.same:
-        console.print("no difference")
-    if not changed:
-        return
-    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for head in ("", "changed", "of", "mean ratio", "largest", "where"):
-        shown.add_column(head, overflow="fold")
-    for change in changed:
-        shown.add_row(
-            change.measure,
-            str(change.changed),
-            str(change.points),
-            _percent(change.ratio),
-            _percent(change.largest),
-            escape(_point(change.where)),
-        )
-    console.print(shown)
-
-
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else units.signed_percent(ratio - 1, 2)
-
-
-def _point(point: dict[str, Any]) -> str:
-    return ", ".join(str(value) for value in point.values())

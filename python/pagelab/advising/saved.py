@@ -1,0 +1,121 @@
+"""The file of an advice, read back."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from pagelab.advising import trials
+from pagelab.advising.show import SCHEMA
+from pagelab.advising.trials import Ratio
+from pagelab.counts import Model, Natural
+from pagelab.errors import PagelabError
+
+FILE = "advice.json"
+
+
+class Times(Model):
+    """One run: seconds, page faults, and the figure of a server's load."""
+
+    user: float
+    system: float
+    wall: float
+    faults: Natural
+    rate: float | None = None
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time."""
+        return self.user + self.system
+
+
+class Interval(Model):
+    """A ratio with its interval, which has no ends where rounds were too few."""
+
+    median: float
+    low: float | None
+    high: float | None
+
+    @property
+    def ratio(self) -> Ratio:
+        """The same, open where it has no ends."""
+        if self.low is None or self.high is None:
+            return Ratio(self.median, 0.0, float("inf"))
+        return Ratio(self.median, self.low, self.high)
+
+
+class Tried(Model):
+    """Runs with one setting."""
+
+    runs: list[Times]
+    peak_bytes: Natural
+    huge_page_bytes: Natural
+
+    def median(self, figure: str) -> Ratio:
+        """A figure of runs, with the interval of its median."""
+        values = [getattr(run, figure) or 0.0 for run in self.runs]
+        return trials.ratio(values, [1.0] * len(values))
+
+
+class Setting(Tried):
+    """A setting, and the verdict on it."""
+
+    name: str
+    environment: dict[str, str]
+    no_huge_pages: bool
+    size: str
+    effect: str
+    faster: Interval
+    faster_wall: Interval
+    rounds_needed: Natural | None
+    predicted: float | None
+
+
+class Saved(Model):
+    """An advice as its file has it."""
+
+    schema_: Literal["pagelab.advice/1"] = Field(alias="schema")
+    command: list[str]
+    host: dict[str, str]
+    answer: str
+    setting: dict[str, Any] | None
+    rounds: Natural
+    interrupted: bool
+    noise: Interval
+    unchanged: Tried
+    tried: list[Setting]
+    disagreements: list[str]
+    model: dict[str, Any] | None
+    not_tried: list[dict[str, str]]
+
+    @property
+    def rated(self) -> bool:
+        """True for a server whose load says how much it gets done."""
+        return all(run.rate is not None for run in self.unchanged.runs)
+
+
+def is_advice(path: Path) -> bool:
+    """True for an advice's file, or the folder of one."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(raw, dict) and raw.get("schema") == SCHEMA
+
+
+def load(path: Path) -> Saved:
+    """Reads an advice's file, or the folder of one. Raises PagelabError where it is none."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        found = Saved.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise PagelabError(f"cannot read {file}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise PagelabError(f"{file} is no advice: {place}: {first['msg']}") from error
+    if not found.unchanged.runs or not all(one.runs for one in found.tried):
+        raise PagelabError(f"{file} is no advice: a setting has no runs")
+    return found
