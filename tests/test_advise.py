@@ -1,5 +1,6 @@
 """Settings are advised that help, by runs that show it, and no others."""
 
+import dataclasses
 import json
 import math
 import os
@@ -19,7 +20,7 @@ import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
 from pagelab.advising import candidates, verdict
-from pagelab.advising.resident import looking
+from pagelab.advising.resident import Resident, looking
 from pagelab.advising.trials import Trial, Trials, ratio
 from processes import PATIENCE, alive
 
@@ -94,6 +95,25 @@ def test_a_setting_without_an_effect_on_memory_is_not_advised() -> None:
     advice = verdict.decide(Trials(made.base, made.again, [idle]))
     assert advice.verdicts[0].effect == "no effect"
     assert verdict.headline(advice) == "No: nothing that was tried changed the program's memory."
+
+
+def test_memory_that_nobody_saw_is_not_compared() -> None:
+    made = rounds.made_up(random.Random(9), 2.0, 0.01)
+    assert "MiB less memory" in verdict.headline(verdict.decide(_with_peak(made, HUGE)))
+    assert "memory" not in verdict.headline(verdict.decide(_with_peak(made, 0)))
+
+
+def _with_peak(trials: Trials, peak: int) -> Trials:
+    one = trials.others[0]
+    seen = Trial(one.candidate, one.runs, Resident(peak, one.resident.huge))
+    return Trials(trials.base, trials.again, [seen])
+
+
+def test_a_prediction_for_other_memory_does_not_disagree() -> None:
+    advice = verdict.decide(rounds.made_up(random.Random(9), 2.0, 0.01))
+    wrong = dataclasses.replace(advice, predicted={"huge": 1.0})
+    assert len(verdict.disagreements(wrong)) == 1
+    assert not verdict.disagreements(dataclasses.replace(wrong, memory="elsewhere"))
 
 
 def test_a_machine_that_differs_from_itself_gives_no_verdict() -> None:

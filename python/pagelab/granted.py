@@ -50,6 +50,18 @@ def why_none(run: Run) -> str:
     return f"No block of {size} could be one: {_refused(blocks)}" if _refused(blocks) else ""
 
 
+def fell_back(run: Run) -> str:
+    """Number of the blocks that got small pages, if it is enough to matter."""
+    blocks = run.os.blocks
+    if blocks is None or not blocks.given or blocks.no_free_block < eligible(blocks) / 10:
+        return ""
+    size = block_size(run.pages)
+    return (
+        f"{blocks.no_free_block:,} of {eligible(blocks):,} blocks of {size} got small pages, since "
+        "no such block was free"
+    )
+
+
 def split(run: Run) -> str:
     """Number of the pages that were split again, if it is enough to matter."""
     blocks = run.os.blocks

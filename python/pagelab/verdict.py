@@ -103,7 +103,7 @@ def _reason(comparison: Comparison, decision: Decision) -> str:
     sentences = []
     if best is not None:
         sentences += [granted.why_none(best), _because(comparison, decision, best)]
-        sentences.append(granted.split(best))
+        sentences += [granted.fell_back(best), granted.split(best)]
     sentences.append(_to_gain(comparison, decision))
     return " ".join(f"{text}." for text in sentences if text)
 

@@ -42,6 +42,8 @@ class Advice:
     verdicts: list[Verdict]
     noise: Ratio
     predicted: dict[str, float] = field(default_factory=dict)
+    memory: str | None = None
+    """The /proc/buddyinfo by which the model's memory began, which is not this machine's."""
 
     @property
     def quiet(self) -> bool:
@@ -101,7 +103,8 @@ def _enough(trials: Trials, cpu: Ratio) -> int | None:
 def disagreements(advice: Advice) -> list[str]:
     """Sentences on what was predicted and did not come true, which is said first."""
     found = []
-    for one in advice.verdicts:
+    # Other memory gives other huge pages.
+    for one in advice.verdicts if advice.memory is None else []:
         predicted = advice.predicted.get(one.trial.candidate.name)
         if predicted is None or one.effect in ("cannot be told", "no effect"):
             continue
@@ -123,8 +126,7 @@ def headline(advice: Advice) -> str:
         took = f"got {much} much done" if advice.trials.rated else f"took {much} long"
         return f"No verdict: the program unchanged {took} as itself. Try on a quieter machine."
     if best is not None:
-        more = best.trial.resident.peak - advice.trials.base.resident.peak
-        word = "more" if more >= 0 else "less"
+        memory = _memory(advice.trials.base, best.trial)
         much = f"{_times(best.cpu.median)} times"
         does = (
             f"its load gets {much} as much done"
@@ -134,7 +136,7 @@ def headline(advice: Advice) -> str:
         return (
             f"Yes: {does} "
             f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {advice.trials.rounds} rounds) "
-            f"and {units.size(abs(more))} {word} memory where {best.trial.candidate.words}."
+            f"{memory}where {best.trial.candidate.words}."
         )
     if any(one.effect == "cannot be told" for one in advice.verdicts):
         return (
@@ -146,6 +148,15 @@ def headline(advice: Advice) -> str:
     if all(one.effect == "no effect" for one in advice.verdicts):
         return "No: nothing that was tried changed the program's memory."
     return "No: nothing that was tried makes it faster."
+
+
+def _memory(base: Trial, trial: Trial) -> str:
+    """The difference in memory; nothing of runs too short to be looked at."""
+    peaks = base.resident.peak, trial.resident.peak
+    if not all(peaks):
+        return ""
+    more = peaks[1] - peaks[0]
+    return f"and {units.size(abs(more))} {'more' if more >= 0 else 'less'} memory "
 
 
 def to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:

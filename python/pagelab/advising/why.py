@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagelab import advice, annotating, api
+from pagelab import advice, annotating, api, granted
 from pagelab.advising.candidates import Candidate
 from pagelab.annotating import By
+from pagelab.machine import MachineBase
 from pagelab.measuring.given_pages import OWN
 from pagelab.results import Comparison
 from pagelab.window import OF_PROGRAMS
@@ -27,6 +28,8 @@ class Why:
     machine: str
     predicted: dict[str, float]
     unchanged: Comparison
+    fell_back: list[str]
+    """Sentences on settings whose huge pages found no free block."""
 
     def where(self) -> list[str]:
         """Sentences on the functions that walks and faults are in."""
@@ -45,14 +48,14 @@ class Why:
             named = [f"{name} ({share:.0%})" for name, share in shares[:_ROWS] if share >= _WORTH]
             text = f"{what} take {of_all:.1%} of the time"
             found.append(f"{text}, in {', '.join(named)}." if named else f"{text}.")
-        return found
+        return [*found, *self.fell_back]
 
 
 def ask(
     command: Sequence[str],
     candidates: list[Candidate],
     *,
-    machine: str | None,
+    machine: MachineBase | str | None,
     progress: bool,
 ) -> Why:
     """Records the program as it is and with each setting, and simulates it on a machine.
@@ -81,12 +84,15 @@ def ask(
         for run in unchanged.runs
         if run.pages == "4K"
     }
+    fell_back: list[str] = []
     for one in candidates:
         if not one.no_huge_pages:
             run = simulated(one.environment, [own if one.size == OWN else one.size]).runs[0]
             predicted[one.name] = base.elapsed / run.elapsed
+            if said := granted.why_none(run) or granted.fell_back(run):
+                fell_back.append(f"{one.name}: {said}.")
     alone = unchanged.model_copy(update={"runs": [base]})
-    return Why(base.machine_name, predicted, alone)
+    return Why(base.machine_name, predicted, alone, fell_back)
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from pagelab.advising.why import Why
 from pagelab.cli import options
 from pagelab.environment import given
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
-from pagelab.measuring import here, probe
+from pagelab.machine import MachineBase
+from pagelab.measuring import here, kind, probe
 from pagelab.measuring.given_pages import OWN, GivenPages
 
 _FILE = "advice.json"
@@ -55,6 +56,7 @@ def advise(
         typer.Option("--why", help="Also record and simulate it: where, and what the model says."),
     ] = False,
     machine: options.Machine = None,
+    buddyinfo: options.Buddyinfo = None,
     out: options.Out = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the answer for an issue or a README.")
@@ -76,6 +78,7 @@ def advise(
     """
     store.check(out)
     worked = _load(load, metric, explain=explain)
+    simulated = _simulated(machine, buddyinfo, explain=explain, quiet=quiet)
     recording.find(program[0])
     stdin = _stdin()
     sizes = _between(page_sizes, allow_tuning=allow_tuning)
@@ -105,10 +108,11 @@ def advise(
         found_why = why.ask(
             program,
             [one.trial.candidate for one in decided.verdicts],
-            machine=machine,
+            machine=simulated,
             progress=not quiet,
         )
-        decided = replace(decided, predicted=found_why.predicted)
+        memory = None if buddyinfo is None else str(buddyinfo)
+        decided = replace(decided, predicted=found_why.predicted, memory=memory)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
     host = _host()
@@ -150,6 +154,8 @@ def _print(
         lines = verdict.to_type(decided.best, program, str(file))
         typer.echo("\n" + "".join(f"  {line}\n" for line in lines))
     console.print(show.table(decided))
+    if decided.memory:
+        console.print(f"model: with memory as in {decided.memory}.", highlight=False, markup=False)
     for sentence in found_why.where() if found_why else []:
         console.print(sentence, highlight=False, markup=False)
     for one in decided.verdicts:
@@ -184,6 +190,18 @@ def _load(load: str | None, metric: str | None, *, explain: bool) -> serving.Loa
     parsed = serving.parse(command, metric)
     recording.find(parsed.command[0])
     return parsed
+
+
+def _simulated(
+    machine: str | None, file: Path | None, *, explain: bool, quiet: bool
+) -> MachineBase | str | None:
+    """The machine of --why. Raises UsageError where an option has no meaning without it."""
+    if file is None:
+        return machine
+    if not explain:
+        raise UsageError("--buddyinfo is of simulated memory: give it with --why")
+    found = options.machines(machine or kind.describe()[0], None)
+    return options.fragmented(found, file, quiet=quiet)[0]
 
 
 def _write(file: Path, text: str) -> None:

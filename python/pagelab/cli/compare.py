@@ -41,6 +41,7 @@ def compare(
     pages: options.Pages = None,
     thp: options.Thp = False,
     changes: options.Set = None,
+    buddyinfo: options.Buddyinfo = None,
     seed: options.Seed = None,
     skip: options.Skip = None,
     limit: options.Limit = None,
@@ -115,6 +116,7 @@ def compare(
         name = source.name
     machine = machine or options.usual_machine(program or source, quiet=quiet)
     machines = options.machines(machine, changes)
+    machines = options.fragmented(machines, buddyinfo, quiet=quiet)
     # A wrong key is said before the program runs, and so is a design that will come to nothing.
     build = bool(program)
     work = api.check(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pagelab import _core, api, pages, units
+from pagelab import _core, api, buddyinfo, pages, units
 from pagelab.cli import complete
 from pagelab.design import Design, names
 from pagelab.emulator import VARIABLE
@@ -125,6 +125,15 @@ WarmUp = Annotated[
         "--warm-up", help="Do not measure the first N at the start and after what is left out."
     ),
 ]
+Buddyinfo = Annotated[
+    Path | None,
+    typer.Option(
+        "--buddyinfo",
+        metavar="FILE",
+        help="Begin with memory that is as free as this /proc/buddyinfo says: another machine's, "
+        "or /proc/buddyinfo for how it is here now.",
+    ),
+]
 Parallel = Annotated[
     int | None,
     typer.Option(
@@ -235,6 +244,16 @@ def machines(text: str, changes: list[str] | None) -> list[Machine_]:
         # A machine that the compiled part does not know of.
         raise UsageError(f"{error}, and -m {here.NAME} is this computer, measured") from error
     return [Machine_(name, tuple(changes or [])).check() for name in asked]
+
+
+def fragmented(found: list[Machine_], file: Path | None, *, quiet: bool) -> list[Machine_]:
+    """Machines whose memory begins as a /proc/buddyinfo says, which standard error is told."""
+    if file is None:
+        return found
+    free = buddyinfo.read(file)
+    say = (lambda _: None) if quiet else api.tell_once
+    say(f"memory begins as in {file}: {free}")
+    return [buddyinfo.on(one, free, say) for one in found]
 
 
 def manager(text: str | None) -> list[str]:

@@ -31,6 +31,7 @@ def simulate(
     pages: options.Pages = None,
     thp: options.Thp = False,
     changes: options.Set = None,
+    buddyinfo: options.Buddyinfo = None,
     manager: options.Manager = None,
     seed: options.Seed = None,
     skip: options.Skip = None,
@@ -61,6 +62,7 @@ def simulate(
     machines = options.machines(machine, [*(changes or []), *options.manager(manager)])
     if len(machines) != 1:
         raise UsageError("simulate runs on one machine; pagelab compare takes several")
+    machines = options.fragmented(machines, buddyinfo, quiet=quiet)
     options.tell_of_cut(trace)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
     if out is not None:
