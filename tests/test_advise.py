@@ -12,16 +12,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+import canned
 import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
-from pagelab.advising import candidates, verdict
+from pagelab.advising import candidates, perf_stat, verdict
 from pagelab.advising.resident import Resident, looking
 from pagelab.advising.trials import Trial, Trials, ratio
+from pagelab.measuring import kind
+from pagelab.results import Run as Run_
 from processes import PATIENCE, alive
 
 PAGELAB = [sys.executable, "-m", "pagelab"]
@@ -234,12 +238,48 @@ def test_the_model_says_what_each_setting_would_do(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["model"]["machine"] == "zen3"
+    perf = found["model"]["perf"]
+    assert "ls_l1_d_tlb_miss.tlb_reload_2m_l2_miss:u" in perf["command"]
+    faults = perf["expected"]["page-faults"]
+    assert set(faults) == {"unchanged", *(one["name"] for one in found["tried"])}
+    measured = statistics.median(run["faults"] for run in found["unchanged"]["runs"])
+    assert faults["unchanged"] == pytest.approx(measured, rel=0.1)
     assert found["model"]["where"][1].startswith("Page faults take")
     for one in found["tried"]:
         assert 0.2 < one["predicted"] < 5
         if one["name"] in NAMES:
             # First touches are what such a program does.
             assert one["predicted"] > 1
+
+
+def test_walks_are_counted_by_events_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run_.model_validate(canned.run("radix"))
+    walks = run.walks.count
+    for machine, pattern in (
+        ("sapphire-rapids", "dtlb_*_misses.walk_completed"),
+        ("zen4", "ls_l1_d_tlb_miss.*_miss"),
+        ("neoverse-v2", "dtlb_walk"),
+    ):
+        found = perf_stat.expected(perf_stat.events(machine), {"it": run})
+        assert found["page-faults"] == {"it": run.os.faults}
+        assert found[pattern] == {"it": walks}
+    pending = perf_stat.expected(perf_stat.events("skylake-sp"), {"it": run})
+    assert pending["*tlb_*misses.walk_pending"]["it"] == round(walks * run.walks.latency.mean)
+    for event in perf_stat.events("golden-cove")[1:]:
+        assert all(fnmatch(name, f"{event.pattern}:u") for name in event.names)
+    monkeypatch.setattr("pagelab.measuring.kind.processor", kind.Processor)
+    assert [one.pattern for one in perf_stat.events("of my own")] == ["page-faults"]
+
+
+def test_of_a_sample_walks_are_those_of_the_whole_program() -> None:
+    raw = canned.run("radix")
+    gap = {"instructions": 3000}
+    window = canned.window(instructions=1000, accesses=10, cycles=900, walks=5, walk_cycles=50)
+    raw["windows"] = [{**window, "after": gap}] * 20
+    run = Run_.model_validate(raw)
+    found = perf_stat.expected(perf_stat.events("skylake-sp"), {"it": run})
+    # Four times what is in windows, the last of which stands for what follows it.
+    assert found["dtlb_*_misses.walk_completed"]["it"] == pytest.approx(400, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ def table(advice: Advice) -> Table:
     return shown
 
 
+def counters(why: Why) -> Table:
+    """Counts that the model expects of `perf stat`, for a terminal."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    shown.add_column("expected", overflow="fold")
+    settings = list(next(iter(why.expected.values())))
+    for name in settings:
+        shown.add_column(name, justify="right", overflow="fold")
+    for event, counts in why.expected.items():
+        shown.add_row(event, *(units.count(counts[name]) for name in settings))
+    return shown
+
+
 def markdown(advice: Advice, command: list[str], file: str) -> str:
     """For an issue: the answer, what to type, and the table."""
     head, *found = _rows(advice)
@@ -93,8 +105,16 @@ def as_json(
             _verdict(one, advice.predicted.get(one.trial.candidate.name)) for one in advice.verdicts
         ],
         "disagreements": disagreements(advice),
-        "model": None if why is None else {"machine": why.machine, "where": why.where()},
+        "model": None if why is None else _model(why),
         "not_tried": [{"name": one.name, "why": one.why} for one in missing],
+    }
+
+
+def _model(why: Why) -> dict[str, Any]:
+    return {
+        "machine": why.machine,
+        "where": why.where(),
+        "perf": {"command": why.perf, "expected": why.expected},
     }
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagelab import advice, annotating, api, granted
-from pagelab.advising.candidates import Candidate
+from pagelab.advising import perf_stat
+from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.annotating import By
 from pagelab.machine import MachineBase
 from pagelab.measuring.given_pages import OWN
@@ -30,6 +31,10 @@ class Why:
     unchanged: Comparison
     fell_back: list[str]
     """Sentences on settings whose huge pages found no free block."""
+    perf: str
+    """The command line of `perf stat` that shows it."""
+    expected: dict[str, dict[str, float]]
+    """Its counts by event and setting."""
 
     def where(self) -> list[str]:
         """Sentences on the functions that walks and faults are in."""
@@ -84,15 +89,26 @@ def ask(
         for run in unchanged.runs
         if run.pages == "4K"
     }
+    runs = {UNCHANGED: base}
+    runs |= {one.name: run for one in without for run in unchanged.runs if run.pages == "4K"}
     fell_back: list[str] = []
     for one in candidates:
         if not one.no_huge_pages:
             run = simulated(one.environment, [own if one.size == OWN else one.size]).runs[0]
+            runs[one.name] = run
             predicted[one.name] = base.elapsed / run.elapsed
             if said := granted.why_none(run) or granted.fell_back(run):
                 fell_back.append(f"{one.name}: {said}.")
     alone = unchanged.model_copy(update={"runs": [base]})
-    return Why(base.machine_name, predicted, alone, fell_back)
+    found = perf_stat.events(base.machine_name)
+    return Why(
+        base.machine_name,
+        predicted,
+        alone,
+        fell_back,
+        perf_stat.command(found, command),
+        perf_stat.expected(found, runs),
+    )
 
 
 @contextmanager

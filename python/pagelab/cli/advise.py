@@ -158,6 +158,12 @@ def _print(
         console.print(f"model: with memory as in {decided.memory}.", highlight=False, markup=False)
     for sentence in found_why.where() if found_why else []:
         console.print(sentence, highlight=False, markup=False)
+    if found_why:
+        console.print(
+            f"To see it with counters ({found_why.machine}):", highlight=False, markup=False
+        )
+        typer.echo(f"  {found_why.perf}")
+        console.print(show.counters(found_why))
     for one in decided.verdicts:
         if one.rounds is not None:
             # With the one that is not timed.
