@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pagelab import api, design
+from pagelab import api, design, window
 from pagelab.cli import options
 from pagelab.errors import UsageError
 from pagelab.sweeping import file, plan
@@ -63,7 +63,7 @@ def test_a_wrong_count_is_said_with_its_option(option: str, wrong: str) -> None:
         wrong = f"{wrong}:20M"
     skip, limit, sample, warm_up = (given | {option: wrong}).values()
     with pytest.raises(UsageError, match=f"^{option}: "):
-        options.window(skip, limit, sample, warm_up=warm_up)
+        window.parse(skip, limit, sample, warm_up=warm_up)
 
 
 def test_that_this_computer_is_a_machine_is_said_to_whom_names_none() -> None:

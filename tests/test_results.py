@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 import canned
-from pagelab import recording, results, store
+from pagelab import results, store
 from pagelab.errors import PagelabError
+from pagelab.recorded import summary
 from pagelab.results import Comparison, Recording
 from pagelab.table import columns, legend, show_answer, show_table, terminal_table
 
@@ -239,7 +240,7 @@ def test_shares_of_the_nodes_are_shown_where_there_are_nodes() -> None:
 def test_the_signal_that_ended_a_program_is_named_if_it_has_a_name(number: int, name: str) -> None:
     figures = {"accesses": 1, "instructions": 1, "bytes": 1, "seconds": 1.0}
     ended = {"exit_status": 128 + number, "signal": number, "limited": False, "incomplete": None}
-    said = recording.summary(Recording.model_validate(figures | ended | {"notes": []}))
+    said = summary(Recording.model_validate(figures | ended | {"notes": []}))
     assert f"ended by {name}" in said
 
 
@@ -250,7 +251,7 @@ def test_calls_that_were_refused_are_named_but_for_those_that_every_program_trie
     def said(*calls: tuple[str, str, int]) -> str:
         refused = [{"call": call, "error": error, "times": times} for call, error, times in calls]
         raw = figures | ended | {"refused": refused}
-        return recording.summary(Recording.model_validate(raw))
+        return summary(Recording.model_validate(raw))
 
     assert "REFUSED" not in said()
     assert "REFUSED" not in said(("rseq", "ENOSYS", 1), ("clone3", "ENOSYS", 9))

@@ -1,12 +1,17 @@
 """Advice on Linux's settings for pages of another size."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pagelab import units
 from pagelab.answer import Advice
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 

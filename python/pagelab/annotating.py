@@ -3,10 +3,12 @@
 All shares are of the run's own totals, which the rows add up to.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +16,9 @@ from rich.text import Text
 
 from pagelab.counts import CodeCosts, Line, MappingCosts
 from pagelab.errors import PagelabError, unknown
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 # Quantity that each column shows a share of, and its heading.
 COLUMNS = {

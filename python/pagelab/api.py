@@ -34,6 +34,7 @@ from pagelab.forecast import Forecast
 from pagelab.machine import MachineBase
 from pagelab.measuring import here, kind
 from pagelab.progress import Display, display
+from pagelab.recorded import summary
 from pagelab.recording import RecordingError
 from pagelab.results import Comparison, Failure, Recording, Run
 from pagelab.sources import Programs, Source, Trace, Workload, at_once, is_built_in
@@ -465,7 +466,7 @@ def _runs(
         raise InterruptedRunError(what)
     if recorded is None:
         raise PagelabError(what)
-    raise RecordingError(f"{name}: {what} ({recording.summary(recorded)})")
+    raise RecordingError(f"{name}: {what} ({summary(recorded)})")
 
 
 # The sender does not wait for these long. Ctrl-C only ends a recording: who is at a terminal can

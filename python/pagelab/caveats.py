@@ -1,8 +1,15 @@
 """Limits of the truth of an answer."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pagelab import first_touch, units
+from pagelab.counts import INTERRUPTED
 from pagelab.decision import why_no_bound
-from pagelab.results import INTERRUPTED, Comparison
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison
 
 
 def caveats(comparison: Comparison) -> list[str]:

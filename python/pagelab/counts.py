@@ -11,6 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+# Reason for which a run is not complete when the user ended it.
+INTERRUPTED = "interrupted"
+
 Natural = Annotated[int, Field(ge=0)]
 
 

@@ -1,9 +1,15 @@
 """Decides what the runs of a comparison say, from the figures that the table has."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pagelab import first_touch, sampling
 from pagelab.answer import Asked, Change, Decision, Effect, Estimate
-from pagelab.counts import CYCLE_PARTS
-from pagelab.results import INTERRUPTED, Comparison, Run
+from pagelab.counts import CYCLE_PARTS, INTERRUPTED
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 # Differences below this share are called none: a change of code layout moves real programs more.
 NOTICEABLE = 0.005

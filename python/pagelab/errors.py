@@ -23,6 +23,10 @@ class UsageError(PagelabError):
     exit_code = 2
 
 
+class RunError(PagelabError):
+    """A run that came to no result, for a reason of its own."""
+
+
 class InterruptedRunError(PagelabError):
     """The user ended it before there was anything to show.
 

@@ -5,8 +5,14 @@ in memory which was in use just before. A machine that was measured has the pric
 both ends (`cost.zero_2m_ns`, `zero_2m_between_ns`); time is linear in it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pagelab import units
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 
 def gains(comparison: Comparison, run: Run) -> tuple[float, float] | None:

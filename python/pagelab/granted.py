@@ -1,8 +1,14 @@
 """Larger pages that a program was given, and why it was not given others."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pagelab import units
 from pagelab.counts import Blocks
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 _NOT_ELIGIBLE = {
     "not_covered": "not covered by a mapping",

@@ -18,10 +18,10 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from pagelab import _core, surveys, units
-from pagelab.errors import InterruptedRunError
-from pagelab.experiment.case import RunError
+from pagelab.counts import INTERRUPTED
+from pagelab.errors import InterruptedRunError, RunError
 from pagelab.progress import Display
-from pagelab.results import INTERRUPTED, Failure, Run
+from pagelab.results import Failure, Run
 
 T = TypeVar("T")
 

@@ -68,9 +68,6 @@ class Table(Model):
         return frames.polars_frame(self.to_arrow())
 
 
-# Reason for which a run is not complete when the user ended it.
-INTERRUPTED = "interrupted"
-
 # Page size that a machine's `memory.page_policy` is called as.
 _PAGE_SIZES = {policy: size for size, policy in SIZES.items()}
 
@@ -311,9 +308,9 @@ class Recording(Table):
         return Trace(self.path)
 
     def _repr_html_(self) -> str:
-        from pagelab import recording
+        from pagelab import recorded
 
-        return f"<p>{html.escape(recording.summary(self))}</p>"
+        return f"<p>{html.escape(recorded.summary(self))}</p>"
 
 
 class Comparison(Table):

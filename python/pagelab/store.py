@@ -3,6 +3,8 @@
 Arrow and the report are imported where they are used: no command needs them before its end.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import tempfile
@@ -14,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.results import Comparison
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from pagelab.results import Comparison
 
 
 _RESULTS = Path("pagelab-results")
@@ -128,7 +131,7 @@ def _replace(file: Path, write: Callable[[Path], object]) -> None:
         raise PagelabError(f"cannot write {file}: {reason}") from error
 
 
-def write_parquet(table: "pyarrow.Table", path: Path) -> None:
+def write_parquet(table: pyarrow.Table, path: Path) -> None:
     """Writes a table."""
     import pyarrow.parquet
 

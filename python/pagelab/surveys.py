@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,18 @@ def _content(source: dict[str, Any]) -> bytes | None:
             # Whoever simulates it says why.
             return None
     if source.get("kind") == "workload":
-        program = [_version(), source["name"], source["parameters"]]
+        program = [simulator_version(), source["name"], source["parameters"]]
         return json.dumps(program, sort_keys=True).encode()
     return None
 
 
-def _version() -> str:
-    from pagelab.experiment.backends import simulate
-
-    return simulate.version()
+@cache
+def simulator_version() -> str:
+    """Version of the simulator: a change of any model is another one."""
+    assert _core.__file__ is not None
+    # Not read whole: each worker would take that much memory for it.
+    with Path(_core.__file__).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
 def _tidy(used: Path) -> None:

@@ -1,16 +1,21 @@
 """The table on the terminal: a line a design, 80 columns where they are enough for the numbers."""
 
+from __future__ import annotations
+
 import io
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pagelab import granted, sampling, units
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,17 @@
 Speeds and shares have the digits of the table, so that no reader has to reconcile two figures.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pagelab import advice, first_touch, granted, units
 from pagelab.answer import Advice, Answer, Decision
 from pagelab.caveats import caveats
 from pagelab.decision import NOTICEABLE, SMALL, decide
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 _PART_NAMES = {
     "compute": "computing",

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from pagelab import units
+from pagelab.errors import UsageError
+
 
 @dataclass(frozen=True)
 class Window:
@@ -36,3 +39,49 @@ class Window:
 OF_PROGRAMS = Window(sample=(250_000, 250_000), thinning=40)
 """Taken of a program whose length nobody knows: its first ten million accesses, and forty pieces
 for each time that it becomes e times as long."""
+
+
+def parse(
+    skip: str | None,
+    limit: str | None,
+    sample: str | None,
+    in_instructions: bool = False,
+    warm_up: str | None = None,
+) -> Window:
+    """Part that the options of the same names take."""
+    pair, thinning = None, 0
+    if sample == "auto" and limit is not None:
+        raise UsageError("--sample auto takes pieces of all, and goes without --limit")
+    if sample == "auto":
+        pair, thinning = OF_PROGRAMS.sample, OF_PROGRAMS.thinning
+    elif sample is not None:
+        on, colon, period = sample.partition(":")
+        if not colon:
+            raise UsageError(
+                f"--sample: '{sample}' is not a sample; write it as ON:PERIOD, like 5M:100M"
+            )
+        pair = _count("--sample", on), _count("--sample", period)
+        if not 0 < pair[0] <= pair[1]:
+            raise UsageError(f"--sample {sample}: ON must be above 0 and not above PERIOD")
+    chosen = Window(
+        skip=0 if skip is None else _count("--skip", skip),
+        limit=None if limit is None else _count("--limit", limit),
+        sample=pair,
+        thinning=thinning,
+        in_instructions=in_instructions,
+        warm_up=0 if warm_up is None else _count("--warm-up", warm_up),
+    )
+    if chosen.limit == 0:
+        raise UsageError("--limit 0 takes nothing; leave it out to take everything")
+    for name, piece in (("--sample", pair and pair[0]), ("--limit", chosen.limit)):
+        if piece is not None and 0 < piece <= chosen.warm_up:
+            raise UsageError(f"--warm-up {warm_up} leaves nothing of {name} to measure")
+    return chosen
+
+
+def _count(option: str, text: str) -> int:
+    """The count that an option gives."""
+    try:
+        return units.parse_count(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from error

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment import cluster
 from pagelab.experiment.backends import BACKENDS
 from pagelab.experiment.board import Board
-from pagelab.experiment.case import Case, Ended, Failed, Result, RunError
+from pagelab.experiment.case import Case, Ended, Failed, Result
 from pagelab.jobs import Stop
 
 # What a worker makes of a number.

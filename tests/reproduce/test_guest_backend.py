@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pagelab import files
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment.backends import guest as backend
-from pagelab.experiment.case import RunError
 from pagelab.experiment.progress import silent
 from pagelab.experiment.run import How
 from pagelab.linux import guest, suite

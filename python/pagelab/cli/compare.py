@@ -10,10 +10,12 @@ import typer
 from rich.console import Console
 
 from pagelab import api, recording, store, units
+from pagelab import window as window_
 from pagelab.cli import complete, options
 from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
 from pagelab.forecast import Forecast
 from pagelab.jobs import available_processors
+from pagelab.recorded import summary
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
@@ -100,7 +102,7 @@ def compare(
         raise UsageError("--sampled, --full and --windows are for a --workload")
     # First: measuring the machine may take minutes.
     store.check(out)
-    window = options.window(skip, limit, sample, in_instructions, warm_up)
+    window = window_.parse(skip, limit, sample, in_instructions, warm_up)
     chosen = options.designs(designs)
     sizes = options.page_sizes(pages, thp)
     source: Source | Recording
@@ -176,7 +178,7 @@ def _record(
     with recording.stdout_to_stderr(when=as_json):
         recorded = record(program, file, window=window, progress=not quiet)
     if not quiet:
-        text = f"pagelab: {recording.summary(recorded)}"
+        text = f"pagelab: {summary(recorded)}"
         Console(stderr=True).print(text, highlight=False, markup=False)
     return recorded
 

@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -8,16 +7,15 @@ from typing import Annotated
 
 import typer
 
-from pagelab import _core, api, buddyinfo, pages, units
+from pagelab import _core, api, buddyinfo, pages
 from pagelab.cli import complete
 from pagelab.design import Design, names
 from pagelab.emulator import VARIABLE
-from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.errors import PagelabError, UsageError
 from pagelab.machines import Machine as Machine_
 from pagelab.measuring import here
 from pagelab.results import Comparison, Recording
-from pagelab.sources import Source, Trace, at_once, parameters, parse_workload
-from pagelab.window import OF_PROGRAMS, Window
+from pagelab.sources import Source, Trace, at_once, parse_workload
 
 # Windows of --sampled: enough for an interval from Student's t.
 WINDOWS = 30
@@ -256,27 +254,6 @@ def fragmented(found: list[Machine_], file: Path | None, *, quiet: bool) -> list
     return [buddyinfo.on(one, free, say) for one in found]
 
 
-def manager(text: str | None) -> list[str]:
-    """The change of the machine that names a memory manager: `interleave:weights=3:2`."""
-    if text is None:
-        return []
-    valid = [known for known, _ in _core.managers()]
-    name, _, rest = text.partition(":")
-    if name not in valid:
-        raise unknown("manager", name, valid)
-    keys = [f"{key}={_toml(value)}" for key, value in parameters(rest.split(",")).items()]
-    return [f"memory.manager={{{', '.join([f'name={json.dumps(name)}', *keys])}}}"]
-
-
-def _toml(value: str) -> str:
-    """A number as it is, anything else as a string."""
-    try:
-        float(value)
-    except ValueError:
-        return json.dumps(value)
-    return value
-
-
 def save_and_show(save: Callable[[], Path | None], show: Callable[[Path | None], None]) -> None:
     """Saves a result and shows it with its page; what cannot be saved is shown all the same."""
     try:
@@ -300,49 +277,3 @@ def check_ended(comparison: Comparison) -> None:
         # Errors of all are in the answer, above.
         more = f" ({len(wrong)} designs did not come to the end)" if len(wrong) > 1 else ""
         raise PagelabError(wrong[0] + more)
-
-
-def window(
-    skip: str | None,
-    limit: str | None,
-    sample: str | None,
-    in_instructions: bool = False,
-    warm_up: str | None = None,
-) -> Window:
-    """Part to take."""
-    pair, thinning = None, 0
-    if sample == "auto" and limit is not None:
-        raise UsageError("--sample auto takes pieces of all, and goes without --limit")
-    if sample == "auto":
-        pair, thinning = OF_PROGRAMS.sample, OF_PROGRAMS.thinning
-    elif sample is not None:
-        on, colon, period = sample.partition(":")
-        if not colon:
-            raise UsageError(
-                f"--sample: '{sample}' is not a sample; write it as ON:PERIOD, like 5M:100M"
-            )
-        pair = _count("--sample", on), _count("--sample", period)
-        if not 0 < pair[0] <= pair[1]:
-            raise UsageError(f"--sample {sample}: ON must be above 0 and not above PERIOD")
-    chosen = Window(
-        skip=0 if skip is None else _count("--skip", skip),
-        limit=None if limit is None else _count("--limit", limit),
-        sample=pair,
-        thinning=thinning,
-        in_instructions=in_instructions,
-        warm_up=0 if warm_up is None else _count("--warm-up", warm_up),
-    )
-    if chosen.limit == 0:
-        raise UsageError("--limit 0 takes nothing; leave it out to take everything")
-    for name, piece in (("--sample", pair and pair[0]), ("--limit", chosen.limit)):
-        if piece is not None and 0 < piece <= chosen.warm_up:
-            raise UsageError(f"--warm-up {warm_up} leaves nothing of {name} to measure")
-    return chosen
-
-
-def _count(option: str, text: str) -> int:
-    """The count that an option gives."""
-    try:
-        return units.parse_count(text)
-    except UsageError as error:
-        raise UsageError(f"{option}: {error}") from error

@@ -7,8 +7,10 @@ import typer
 from rich.console import Console
 
 from pagelab import api, recording
+from pagelab import window as window_
 from pagelab.cli import options
 from pagelab.errors import UsageError, runs_a_program
+from pagelab.recorded import summary
 
 
 @runs_a_program
@@ -46,7 +48,7 @@ def record(
     """
     if keep_words and not defer:
         raise UsageError("--keep-words is for recordings with --defer")
-    window = options.window(skip, limit, sample, in_instructions)
+    window = window_.parse(skip, limit, sample, in_instructions)
     outcome = api.record(
         program,
         out,
@@ -62,7 +64,7 @@ def record(
     if as_json:
         typer.echo(outcome.model_dump_json(indent=1))
     elif not quiet:
-        text = f"pagelab: {recording.summary(outcome)}"
+        text = f"pagelab: {summary(outcome)}"
         Console(stderr=True).print(text, highlight=False, markup=False)
     # To stop the program is to want what there is of it; a trace that was stopped while it was
     # made lacks some of that, and its words are kept.

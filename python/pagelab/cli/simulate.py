@@ -8,8 +8,10 @@ import typer
 from rich.console import Console
 
 from pagelab import api, store
+from pagelab import window as window_
 from pagelab.cli import complete, options
 from pagelab.errors import InterruptedRunError, UsageError
+from pagelab.machine import manager as manager_
 from pagelab.results import Comparison
 from pagelab.table import show
 
@@ -59,12 +61,12 @@ def simulate(
     trace = [*(traces or []), *(trace or [])]
     source = options.sources(trace, workload, options.windows(sampled, full, windows))
     machine = machine or options.usual_machine(source, quiet=quiet)
-    machines = options.machines(machine, [*(changes or []), *options.manager(manager)])
+    machines = options.machines(machine, [*(changes or []), *manager_(manager)])
     if len(machines) != 1:
         raise UsageError("simulate runs on one machine; pagelab compare takes several")
     machines = options.fragmented(machines, buddyinfo, quiet=quiet)
     options.tell_of_cut(trace)
-    window = options.window(skip, limit, sample, in_instructions, warm_up)
+    window = window_.parse(skip, limit, sample, in_instructions, warm_up)
     if out is not None:
         store.check(out)
     comparison = api.compare(

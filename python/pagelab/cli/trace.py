@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pagelab import _core, progress, recording, units
+from pagelab import window as window_
 from pagelab.cli import options
 from pagelab.errors import PagelabError, UsageError
 from pagelab.jobs import Stop
+from pagelab.recorded import summary
 from pagelab.sources import parse_workload
 
 app = typer.Typer(help="Look into traces and convert them.", no_args_is_help=True)
@@ -133,7 +135,7 @@ def cat(
     in_instructions: options.InInstructions = False,
 ) -> None:
     """Print the events of a trace as CSV lines: kind,addr,size,gap,dep."""
-    window = options.window(skip, limit, sample, in_instructions)
+    window = window_.parse(skip, limit, sample, in_instructions)
     _core.trace_cat(str(file), json.dumps(asdict(window)))
 
 
@@ -174,7 +176,7 @@ def write(
     quiet: options.IsQuiet = False,
 ) -> None:
     """Write a built-in program's events into a trace, or CSV or Lackey when OUTPUT ends so."""
-    window = options.window(skip, limit, sample)
+    window = window_.parse(skip, limit, sample)
     source = parse_workload(workload, options.windows(sampled, full, windows))
     form = _format(output, champsim=False)
     with _nothing_empty(output):
@@ -210,5 +212,5 @@ def finish(
     if as_json:
         typer.echo(outcome.model_dump_json(indent=1))
     elif not quiet:
-        typer.echo(f"pagelab: {recording.summary(outcome)}", err=True)
+        typer.echo(f"pagelab: {summary(outcome)}", err=True)
     recording.check(outcome)

@@ -51,9 +51,5 @@ class Failed:
 Ended = Result | Failed
 
 
-class RunError(PagelabError):
-    """A run that came to no result, for a reason of its own."""
-
-
 class InterruptedRunError(PagelabError):
     """A run that was asked to stop."""

@@ -14,12 +14,13 @@ from typing import Any
 from rich.console import Console
 
 from pagelab import _core, surveys
+from pagelab.errors import RunError
 from pagelab.experiment import store as stores
 from pagelab.experiment import traces
 from pagelab.experiment.backends import pieces as backend
 from pagelab.experiment.backends import simulate
 from pagelab.experiment.board import Board
-from pagelab.experiment.case import Case, Ended, Failed, Result, RunError
+from pagelab.experiment.case import Case, Ended, Failed, Result
 from pagelab.experiment.run import How
 from pagelab.jobs import Simulation, Stop
 

@@ -5,9 +5,9 @@ import socket
 import time
 from typing import Any
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment.backends import BACKENDS
-from pagelab.experiment.case import Ended, Failed, Result, RunError
+from pagelab.experiment.case import Ended, Failed, Result
 from pagelab.experiment.progress import Progress, silent
 
 

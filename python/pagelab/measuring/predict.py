@@ -14,6 +14,7 @@ from pagelab.measuring.looks import Buffers
 from pagelab.measuring.native import HugePages
 from pagelab.measuring.suite import Program
 from pagelab.progress import Display
+from pagelab.recorded import summary
 from pagelab.results import Failure, Recording, Run
 from pagelab.sources import Trace
 from pagelab.window import Window
@@ -45,7 +46,7 @@ def record(
         raise KeyboardInterrupt
     recording.check(outcome)
     if outcome.signal or outcome.exit_status:
-        raise PagelabError(f"under the recorder it failed: {recording.summary(outcome)}")
+        raise PagelabError(f"under the recorder it failed: {summary(outcome)}")
     return trace, outcome
 
 

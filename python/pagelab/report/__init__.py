@@ -6,11 +6,16 @@ fixes fonts, sizes and colours when it is made: it would scale its text down to 
 narrow screen and could follow neither a dark colour scheme nor the page's type.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pagelab.report.page import page as page
 from pagelab.report.templating import FRAGMENT, PAGE, environment
-from pagelab.results import Comparison
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison
 
 _TEMPLATES = environment("pagelab.report")
 

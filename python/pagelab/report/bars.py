@@ -1,11 +1,16 @@
 """Stacked bars: where the cycles went, and which level served the walks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pagelab import units
 from pagelab.counts import CYCLE_PARTS
 from pagelab.report.scales import Tick, linear_ticks
-from pagelab.results import Comparison
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison
 
 PART_LABELS = {
     "compute": "computing",

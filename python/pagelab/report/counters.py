@@ -1,12 +1,16 @@
 """Counters of some designs only: a table a run, of whatever its result has."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pagelab import sampling
 from pagelab.report.tables import Column, flat, shown
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 _DASH = "\N{EN DASH}"
 _COLUMNS = [

@@ -1,12 +1,16 @@
 """Addresses over time, prepared for the script that draws them."""
 
+from __future__ import annotations
+
 from itertools import groupby, pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pagelab import units
 from pagelab.counts import HeatMap
 from pagelab.report.scales import linear_ticks, short
-from pagelab.results import Comparison
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison
 
 Counted = Literal["accesses", "l2_tlb_misses", "faults"]
 

@@ -1,13 +1,18 @@
 """Latencies of walks: one histogram a design over a common logarithmic axis."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pagelab import units
 from pagelab.counts import Latency
 from pagelab.report.scales import Tick
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 # The simulator counts in buckets of a sixteenth; four bins for each doubling are what a narrow
 # plot can show.

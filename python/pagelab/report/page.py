@@ -1,8 +1,10 @@
 """Everything that the template shows, ready to print."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pagelab import annotating, granted, units
 from pagelab.answer import Answer
@@ -12,8 +14,10 @@ from pagelab.report.heat import heat_maps
 from pagelab.report.latency import LatencyChart, latency_chart
 from pagelab.report.tables import Column, flat, nested, shown
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
-from pagelab.results import Comparison, Run
 from pagelab.table import speed
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 
 @dataclass(frozen=True)

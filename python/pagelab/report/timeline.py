@@ -1,12 +1,17 @@
 """Memory over time: resident memory and page tables, by instructions executed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pagelab import units
 from pagelab.counts import TimelinePoint
 from pagelab.report.scales import Tick, binary_ticks, linear_ticks, short
-from pagelab.results import Comparison, Run
+
+if TYPE_CHECKING:
+    from pagelab.results import Comparison, Run
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pagelab.cli import options
+from pagelab import window as window_
 from pagelab.design import Design
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.backends import simulate
 from pagelab.experiment.case import Case
+from pagelab.machine import manager
 from pagelab.sources import parse_workload, together
 from pagelab.sweeping.file import AXES, WORKLOAD_PARAMETER, Point, Sweep, Value
 
@@ -60,7 +61,7 @@ def _case(sweep: Sweep, point: Point, folder: Path) -> Case:
         if "." in key and not key.startswith(WORKLOAD_PARAMETER)
     ]
     keys += [f"seed={point['seed']}"] if "seed" in point else []
-    keys += options.manager(str(point["manager"])) if "manager" in point else []
+    keys += manager(str(point["manager"])) if "manager" in point else []
     for key in (override.partition("=")[0] for override in design.overrides):
         # The design's own would count, and the table say the other.
         if key in point:
@@ -77,9 +78,7 @@ def _case(sweep: Sweep, point: Point, folder: Path) -> Case:
 
 def _source(sweep: Sweep, point: Point, folder: Path) -> dict[str, Any]:
     asked = sweep.window
-    window = options.window(
-        asked.skip, asked.limit, asked.sample, asked.instructions, asked.warm_up
-    )
+    window = window_.parse(asked.skip, asked.limit, asked.sample, asked.instructions, asked.warm_up)
     if "trace" in point:
         trace = str(point["trace"])
         path = trace if "://" in trace else str(folder / trace)

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment import content
-from pagelab.experiment.case import Case, RunError
+from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
 from pagelab.linux import layout, manager, series
 from pagelab.linux.layout import Layout

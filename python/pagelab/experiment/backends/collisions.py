@@ -3,15 +3,15 @@
 from typing import Any
 
 from pagelab import _core
-from pagelab.experiment.backends import simulate
 from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
+from pagelab.surveys import simulator_version
 
 
 def case(label: str, entries: int, addresses: int) -> Case:
     """So many random addresses entered in a table of so many 8-byte entries."""
     task = {"entries": entries, "addresses": addresses, "seed": 1}
-    return Case("collisions", label, task, [simulate.version(), task], memory=9 * entries)
+    return Case("collisions", label, task, [simulator_version(), task], memory=9 * entries)
 
 
 def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from pagelab import _core
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment import traces
 from pagelab.experiment.backends import simulate
-from pagelab.experiment.case import Case, InterruptedRunError, RunError
+from pagelab.experiment.case import Case, InterruptedRunError
 from pagelab.experiment.progress import Progress
+from pagelab.surveys import simulator_version
 
 # Before what is measured, before what is simulated, the end; and how many parts of `before` count.
 Place = tuple[int, int, int | None, int]
@@ -17,7 +18,7 @@ Place = tuple[int, int, int | None, int]
 
 def look_case(label: str, source: dict[str, Any], interval: int) -> Case:
     """A look at one interval of a source whose traces are named by content."""
-    version = simulate.version()
+    version = simulator_version()
     return Case(
         backend="look",
         label=label,

@@ -4,9 +4,9 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment import content
-from pagelab.experiment.case import Case, RunError
+from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
 from pagelab.measuring import probe, result
 

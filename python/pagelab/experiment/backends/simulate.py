@@ -1,6 +1,5 @@
 """The simulator: one design on one machine over one source."""
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -11,10 +10,11 @@ from typing import Any
 
 from pagelab import _core
 from pagelab.design import check
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, RunError
 from pagelab.experiment import traces
-from pagelab.experiment.case import Case, InterruptedRunError, RunError
+from pagelab.experiment.case import Case, InterruptedRunError
 from pagelab.experiment.progress import Progress
+from pagelab.surveys import simulator_version
 from pagelab.units import parse_size
 
 # A worker process, and what the simulator keeps for a page of simulated memory: at most 16 bytes.
@@ -26,15 +26,6 @@ _FOOTPRINT_A_BYTE = 64
 _KEEP_NOTHING = ("dlrm", "kmer", "pointer-chase", "random-updates", "stream", "xsbench")
 # Parts of a result about programs and sources as they are where it is made: no part of what it is.
 _OF_THIS_MACHINE = ("lines", "changed_files")
-
-
-@cache
-def version() -> str:
-    """Version of the simulator: a change of any model is another one."""
-    assert _core.__file__ is not None
-    # Not read whole: each worker would take that much memory for it.
-    with Path(_core.__file__).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
 @cache
@@ -62,9 +53,9 @@ def case(label: str, design: str, on: str, overrides: list[str], source: dict[st
             "machine": described,
             "overrides": overrides,
             "source": source,
-            "version": version(),
+            "version": simulator_version(),
         },
-        depends=[version(), design, config, traces.content_of(source)],
+        depends=[simulator_version(), design, config, traces.content_of(source)],
         memory=PROCESS_BYTES
         + round(config["memory"]["memory_bytes"] * _BYTES_A_BYTE)
         + sum(_kept_by(program) for program in source.get("programs", [source])),
@@ -83,7 +74,7 @@ def _kept_by(program: dict[str, Any]) -> int:
 
 def check_version(task: dict[str, Any]) -> None:
     """Raises PagelabError when another version planned the task."""
-    if task["version"] != version():
+    if task["version"] != simulator_version():
         raise PagelabError(
             "this machine has another version of the simulator than the one that planned the run: "
             "install the same pagelab on all machines"
