@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -221,84 +221,85 @@ def compare(
         store.check(Path(out))
     if machine is None:
         machine = default_machine(source, tell_once if progress else _be_quiet)
-    if isinstance(source, Sequence) and not isinstance(source, str):
-        # Errors in the rest are said before the program runs.
-        work = check(designs, machine=machine, pages=pages, seed=seed)
-        taken = bounded(window)
-        with TemporaryDirectory(prefix="pagelab-") as scratch:
-            recorded = record(
+    with ExitStack() as scratch:
+        if isinstance(source, Sequence) and not isinstance(source, str):
+            # Errors in the rest are said before the program runs.
+            work = check(designs, machine=machine, pages=pages, seed=seed)
+            folder = Path(scratch.enter_context(TemporaryDirectory(prefix="pagelab-")))
+            at_once = jobs or parallel or jobs_.available_processors()
+            source = record(
                 source,
-                Path(scratch) / "trace",
-                window=taken,
-                forecast=Forecast(work, taken, jobs or parallel or jobs_.available_processors()),
+                folder / "trace",
+                window=bounded(window),
+                forecast=Forecast(work, bounded(window), at_once),
                 follow_exec=follow_exec,
                 code=code,
                 progress=progress,
             )
-            return compare(
-                recorded,
-                designs,
-                machine=machine,
-                pages=pages,
-                copies=copies,
-                seed=seed,
-                window=window.of_what_was_recorded,
-                heat_map=heat_map,
-                jobs=jobs,
-                parallel=parallel,
-                dask=dask,
-                out=out,
-                progress=progress,
-            )
-    recorded_ = source if isinstance(source, Recording) else None
-    hurry = _hurry(recorded_)
-    if hurry:
-        # Pieces are of no use before all have ended.
-        dask = parallel = None
-    with (
-        _elsewhere(dask, parallel) as elsewhere,
-        _watched(progress) as (meters, stop, say),
-        jobs_.hurried(stop, hurry),
-    ):
-        found = _source(source, copies)
-        once = tell_once if progress else _be_quiet
-        described = found.describe(window)
-        # First, so that what is said of the machine counts.
-        first = ["heat_map=true"] if heat_map else []
-        work = _simulations(described, designs, machine, pages, seed, once, first)
-        # Pipes are refused where pieces are read.
-        times = len(work)
+            window = window.of_what_was_recorded
+        recorded_ = source if isinstance(source, Recording) else None
+        hurry = _hurry(recorded_)
         if hurry:
-            # All of them side by side, so that each has come to something.
-            jobs = times
-        if parallel is not None or elsewhere is not None:
-            work = [replace(job, parallel=parallel, elsewhere=elsewhere) for job in work]
-            jobs, times = jobs or 1, 0
-        with readable.stand_ins(described, times=times, stop=stop) as files:
-            read = files.of(described)
-            grows = not readable.has_pipe(read)
-            work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
-            ended, notes = growth.simulate_all(work, meters, stop, jobs, say)
-            ended = [files.as_named(outcome, described) for outcome in ended]
-    name = _name(found, recorded_)
-    runs = _runs(name, recorded_, ended, interrupted=stop.wanted)
+            # Pieces are of no use before all have ended.
+            dask = parallel = None
+        with (
+            _elsewhere(dask, parallel) as elsewhere,
+            _watched(progress) as (meters, stop, say),
+            jobs_.hurried(stop, hurry),
+        ):
+            found = _source(source, copies)
+            once = tell_once if progress else _be_quiet
+            described = found.describe(window)
+            # First, so that what is said of the machine counts.
+            first = ["heat_map=true"] if heat_map else []
+            work = _simulations(described, designs, machine, pages, seed, once, first)
+            # Pipes are refused where pieces are read.
+            times = len(work)
+            if hurry:
+                # All of them side by side, so that each has come to something.
+                jobs = times
+            if parallel is not None or elsewhere is not None:
+                work = [replace(job, parallel=parallel, elsewhere=elsewhere) for job in work]
+                jobs, times = jobs or 1, 0
+            with readable.stand_ins(described, times=times, stop=stop) as files:
+                read = files.of(described)
+                grows = not readable.has_pipe(read)
+                work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
+                ended, notes = growth.simulate_all(work, meters, stop, jobs, say)
+                ended = [files.as_named(outcome, described) for outcome in ended]
+        comparison = _comparison(
+            _name(found, recorded_), recorded_, window, ended, notes, interrupted=stop.wanted
+        )
+        if out is not None:
+            comparison.save(out)
+    return comparison
+
+
+def _comparison(
+    name: str,
+    recorded: Recording | None,
+    window: Window,
+    ended: list[Run | Failure],
+    notes: list[str],
+    *,
+    interrupted: bool,
+) -> Comparison:
+    """The runs that there are, with what was done to have them."""
+    runs = _runs(name, recorded, ended, interrupted=interrupted)
     _check_alike(runs)
-    comparison = Comparison(
+    return Comparison(
         pagelab=pagelab.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         name=name,
-        command=recorded_.command if recorded_ else None,
-        recording=recorded_,
-        window=recorded_.window if recorded_ else asdict(window),
-        interrupted=stop.wanted or (recorded_ is not None and recorded_.interrupted),
+        command=recorded.command if recorded else None,
+        recording=recorded,
+        window=recorded.window if recorded else asdict(window),
+        interrupted=interrupted or (recorded is not None and recorded.interrupted),
         host=_host(),
         runs=runs,
         failures=[run for run in ended if isinstance(run, Failure)],
-        notes=[*notes, *_shares(runs, recorded_)],
+        notes=[*notes, *_shares(runs, recorded)],
     )
-    if out is not None:
-        comparison.save(out)
-    return comparison
 
 
 def default_machine(

@@ -1,10 +1,9 @@
 """`pagelab compare`: the main job, from a program to a table and a report."""
 
 import shlex
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,24 +20,49 @@ from pagelab.sources import Source
 from pagelab.table import show
 from pagelab.window import Window
 
+_Program = Annotated[
+    list[str] | None, typer.Argument(metavar="-- PROGRAM ARGS", help="What to run.")
+]
+_Designs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--designs",
+        "-d",
+        help="Comma-separated, or all; every page table if not given.",
+        autocompletion=complete.designs,
+    ),
+]
+_Seconds = Annotated[
+    float | None,
+    typer.Option("--time", min=1, help="End PROGRAM after so many seconds, and go on."),
+]
+_FollowExec = Annotated[
+    bool,
+    typer.Option(
+        "--follow-exec/--no-follow-exec", help="Also record programs that PROGRAM executes."
+    ),
+]
+_HeatMap = Annotated[
+    bool,
+    typer.Option(
+        "--heat-map/--no-heat-map", help="Count misses by address and time, for the report."
+    ),
+]
+_KeepTrace = Annotated[
+    bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
+]
+_Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Designs simulated at once.")
+]
+
 
 @runs_a_program
 def compare(
-    program: Annotated[
-        list[str] | None, typer.Argument(metavar="-- PROGRAM ARGS", help="What to run.")
-    ] = None,
+    program: _Program = None,
     trace: options.Traces = None,
     workload: options.Workloads = None,
     copies: options.Copies = 1,
-    designs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--designs",
-            "-d",
-            help="Comma-separated, or all; every page table if not given.",
-            autocompletion=complete.designs,
-        ),
-    ] = None,
+    designs: _Designs = None,
     machine: options.Machines = None,
     pages: options.Pages = None,
     thp: options.Thp = False,
@@ -52,35 +76,18 @@ def compare(
     warm_up: options.WarmUp = None,
     sampled: options.Sampled = False,
     full: options.Full = False,
-    seconds: Annotated[
-        float | None,
-        typer.Option("--time", min=1, help="End PROGRAM after so many seconds, and go on."),
-    ] = None,
+    seconds: _Seconds = None,
     windows: options.Windows = None,
-    follow_exec: Annotated[
-        bool,
-        typer.Option(
-            "--follow-exec/--no-follow-exec", help="Also record programs that PROGRAM executes."
-        ),
-    ] = True,
+    follow_exec: _FollowExec = True,
     code: options.Code = True,
-    heat_map: Annotated[
-        bool,
-        typer.Option(
-            "--heat-map/--no-heat-map", help="Count misses by address and time, for the report."
-        ),
-    ] = True,
+    heat_map: _HeatMap = True,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
     out: options.Out = None,
-    keep_trace: Annotated[
-        bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
-    ] = False,
+    keep_trace: _KeepTrace = False,
     parallel: options.Parallel = None,
     dask: options.Dask = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Designs simulated at once.")
-    ] = None,
+    jobs: _Jobs = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
@@ -89,60 +96,47 @@ def compare(
     Records PROGRAM (or takes a trace or workload), simulates it under every design, prints a
     table and writes report.html, result.json and result.parquet into a result directory.
 
-    Ctrl-C while recording ends the program and compares what was recorded; Ctrl-C while
-    simulating reports what was simulated, and so does SIGTERM within seconds. All mark the result
-    as incomplete.
+    Ctrl-C while recording ends the program and compares what was recorded; while simulating it
+    reports what was simulated, as SIGTERM does within seconds. All mark the result incomplete.
 
     Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
     cannot be run, 127 when there is none, 130 (SIGTERM: 143) when the simulation was stopped.
     """
-    if bool(program) == bool(trace or workload):
-        raise UsageError("give one of -- PROGRAM and --trace or --workload")
-    if program and (sampled or full or windows is not None):
-        raise UsageError("--sampled, --full and --windows are for a --workload")
     # First: measuring the machine may take minutes.
     store.check(out)
     window = window_.parse(skip, limit, sample, in_instructions, warm_up)
     chosen = options.designs(designs)
     sizes = options.page_sizes(pages, thp)
-    source: Source | Recording
-    if program:
-        recording.find(program[0])
-        window = api.bounded(window)
-        name = Path(program[0]).name
-    else:
-        sampling = options.windows(sampled, full, windows)
-        source = options.sources(trace, workload, sampling)
-        source.describe(window)
-        options.tell_of_cut(trace or [])
-        name = source.name
-    machine = machine or options.usual_machine(program or source, quiet=quiet)
-    machines = options.machines(machine, changes)
-    machines = options.fragmented(machines, buddyinfo, quiet=quiet)
+    asked, name, window = _given(
+        program, trace, workload, window, sampled=sampled, full=full, windows=windows
+    )
+    machine = machine or options.usual_machine(asked, quiet=quiet)
+    machines = options.fragmented(options.machines(machine, changes), buddyinfo, quiet=quiet)
     # A wrong key is said before the program runs, and so is a design that will come to nothing.
-    build = bool(program)
     work = api.check(
-        chosen, machine=machines, pages=sizes, seed=seed, build=build, progress=not quiet
+        chosen, machine=machines, pages=sizes, seed=seed, build=bool(program), progress=not quiet
     )
     directory = store.directory(out, name)
     with store.nothing_left_of(directory):
-        if program:
-            file = directory / f"{name}.trace"
-            at_once = jobs or parallel or available_processors()
-            record = partial(
-                api.record,
+        file = directory / f"{name}.trace"
+        if isinstance(asked, list):
+            asked = _record(
+                asked,
+                file,
+                window,
+                as_json=as_json,
+                quiet=quiet,
                 follow_exec=follow_exec,
                 code=code,
                 qemu=qemu,
                 cpu=cpu,
                 seconds=seconds,
-                forecast=Forecast(work, window, at_once),
+                forecast=Forecast(work, window, jobs or parallel or available_processors()),
             )
-            source = _record(record, program, file, window, as_json=as_json, quiet=quiet)
             window = window.of_what_was_recorded
         try:
             comparison = api.compare(
-                source,
+                asked,
                 chosen,
                 machine=machines,
                 pages=sizes,
@@ -160,23 +154,40 @@ def compare(
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
-        rest = file if program and comparison.interrupted else None
-        show_ = partial(_show, comparison, rest=rest, as_json=as_json, quiet=quiet)
+        show_ = partial(_show, comparison, rest=file, as_json=as_json, quiet=quiet)
         options.save_and_show(lambda: comparison.save(directory), show_)
     _leave(comparison)
 
 
-def _record(
-    record: Callable[..., Recording],
-    program: list[str],
-    file: Path,
+def _given(
+    program: list[str] | None,
+    trace: list[Path] | None,
+    workload: list[str] | None,
     window: Window,
     *,
-    as_json: bool,
-    quiet: bool,
+    sampled: bool,
+    full: bool,
+    windows: int | None,
+) -> tuple[Source | Recording | list[str], str, Window]:
+    """A program that is still to be recorded, or a source; its name; the part to take."""
+    if bool(program) == bool(trace or workload):
+        raise UsageError("give one of -- PROGRAM and --trace or --workload")
+    if program:
+        if sampled or full or windows is not None:
+            raise UsageError("--sampled, --full and --windows are for a --workload")
+        recording.find(program[0])
+        return program, Path(program[0]).name, api.bounded(window)
+    source = options.sources(trace, workload, options.windows(sampled, full, windows))
+    source.describe(window)
+    options.tell_of_cut(trace or [])
+    return source, source.name, window
+
+
+def _record(
+    program: list[str], file: Path, window: Window, *, as_json: bool, quiet: bool, **how: Any
 ) -> Recording:
     with recording.stdout_to_stderr(when=as_json):
-        recorded = record(program, file, window=window, progress=not quiet)
+        recorded = api.record(program, file, window=window, progress=not quiet, **how)
     if not quiet:
         text = f"pagelab: {summary(recorded)}"
         Console(stderr=True).print(text, highlight=False, markup=False)
@@ -184,9 +195,9 @@ def _record(
 
 
 def _show(
-    comparison: Comparison, page: Path | None, *, rest: Path | None, as_json: bool, quiet: bool
+    comparison: Comparison, page: Path | None, *, rest: Path, as_json: bool, quiet: bool
 ) -> None:
-    """Prints what was found; `rest` is a recording of which it is only a part."""
+    """Prints what was found; it may be a part only of `rest`, a recording."""
     if as_json:
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return
@@ -194,7 +205,7 @@ def _show(
     if page is None:
         return
     typer.echo(f"\nReport: {page}")
-    if rest is not None:
+    if comparison.interrupted and rest.exists():
         size = units.size(rest.stat().st_size)
         typer.echo(f"All of it: pagelab compare --trace {shlex.quote(str(rest))} ({size})")
     if any(run.lines for run in comparison.runs):

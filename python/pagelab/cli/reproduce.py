@@ -23,6 +23,40 @@ from pagelab.reproduce.paper import Changes
 ALL = "all"
 _SIMULATIONS = "Simulations"
 _MACHINE = "Measurements of this machine"
+_Footprint = Annotated[
+    float | None,
+    typer.Option(
+        "--footprint",
+        min=0.01,
+        help="GiB of every workload, instead of its own.",
+        rich_help_panel=_SIMULATIONS,
+    ),
+]
+_Copies = Annotated[
+    int,
+    typer.Option(
+        "--copies",
+        min=1,
+        help="Run each workload so many times at once.",
+        rich_help_panel=_SIMULATIONS,
+    ),
+]
+_Measured = Annotated[
+    Path | None,
+    typer.Option(
+        "--measured",
+        help="Redraw this result of `pagelab measure`; measure nothing.",
+        rich_help_panel=_MACHINE,
+    ),
+]
+_AllowTuning = Annotated[
+    bool,
+    typer.Option(
+        "--allow-tuning",
+        help="Allow changes of kernel settings (as root); each is undone.",
+        rich_help_panel=_MACHINE,
+    ),
+]
 
 
 def reproduce(
@@ -53,43 +87,13 @@ def reproduce(
             rich_help_panel=_SIMULATIONS,
         ),
     ] = None,
-    footprint: Annotated[
-        float | None,
-        typer.Option(
-            "--footprint",
-            min=0.01,
-            help="GiB of every workload, instead of its own.",
-            rich_help_panel=_SIMULATIONS,
-        ),
-    ] = None,
-    copies: Annotated[
-        int,
-        typer.Option(
-            "--copies",
-            min=1,
-            help="Run each workload so many times at once.",
-            rich_help_panel=_SIMULATIONS,
-        ),
-    ] = 1,
-    measured: Annotated[
-        Path | None,
-        typer.Option(
-            "--measured",
-            help="Redraw this result of `pagelab measure`; measure nothing.",
-            rich_help_panel=_MACHINE,
-        ),
-    ] = None,
+    footprint: _Footprint = None,
+    copies: _Copies = 1,
+    measured: _Measured = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure less.", rich_help_panel=_MACHINE)
     ] = False,
-    allow_tuning: Annotated[
-        bool,
-        typer.Option(
-            "--allow-tuning",
-            help="Allow changes of kernel settings (as root); each is undone.",
-            rich_help_panel=_MACHINE,
-        ),
-    ] = False,
+    allow_tuning: _AllowTuning = False,
     store: executing.StoreFolder = executing.STORE,
     jobs: executing.Jobs = None,
     memory: executing.Memory = None,
