@@ -19,13 +19,15 @@ pub(crate) struct Process {
     /// The status it left with, as far as known; whether it said so itself.
     status: Option<i32>,
     leaving: bool,
+    /// A parent has waited for it, and it is no more.
+    reaped: bool,
     gone_since: Option<Instant>,
     ended: bool,
 }
 
 /// Time for which a process that is gone without a word may stay unburied. Its parent may yet say
 /// which signal killed it: what wait4 returned is written a moment after the process has vanished.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The status of a process of which only that it is gone is known: as if killed by SIGKILL.
 const KILLED: i32 = 128 + libc::SIGKILL;
@@ -41,6 +43,7 @@ impl Process {
             threads: HashMap::new(),
             status: None,
             leaving: false,
+            reaped: false,
             gone_since: None,
             ended: false,
         }
@@ -112,10 +115,19 @@ impl Process {
 
     /// A parent has waited for process `pid` and got this status.
     pub(crate) fn waited_for(&mut self, pid: u32, status: i32) {
-        if pid == self.pid && libc::WIFSIGNALED(status) {
+        if pid != self.pid {
+            return;
+        }
+        if libc::WIFSIGNALED(status) {
             self.status = Some(128 + libc::WTERMSIG(status));
             self.leaving = true;
         }
+        self.reaped |= libc::WIFSIGNALED(status) || libc::WIFEXITED(status);
+    }
+
+    /// True if its end has yet to be told before its parent, which has waited for it, goes on.
+    pub(crate) fn is_to_be_buried(&self) -> bool {
+        self.reaped && !self.ended
     }
 
     /// Its status, if it is gone and was not ended yet; the recorder's own child, process 0, is
@@ -131,7 +143,11 @@ impl Process {
         }
         let (gone, status) = match self.number {
             0 => (root.is_some(), root),
-            _ => (!lives(self.pid), self.status.filter(|_| self.leaving)),
+            // The number of one that was waited for may be another's by now.
+            _ => (
+                self.reaped && self.leaving || !lives(self.pid),
+                self.status.filter(|_| self.leaving),
+            ),
         };
         if !gone {
             return None;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use pagelab_events::Control;
 use pagelab_recorder_wire::block::{Block, Reporting};
@@ -32,7 +32,7 @@ use crate::left_out::LeftOut;
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
-use crate::process::{Process, living};
+use crate::process::{PATIENCE, Process, living};
 use crate::programs::Programs;
 use crate::reconvergence::Ways;
 use crate::refusals::Refusals;
@@ -67,6 +67,9 @@ pub(crate) struct Recording<'a, S> {
     refusals: Refusals,
     threads: u64,
     instructions: u64,
+    /// A parent waits for the end of a child to be told.
+    burials: bool,
+    burying: bool,
     /// Number of chains of blocks.
     chains: Arc<AtomicU32>,
 }
@@ -101,6 +104,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             refusals: Refusals::default(),
             threads: 0,
             instructions: 0,
+            burials: false,
+            burying: false,
             chains: Arc::default(),
         }
     }
@@ -344,6 +349,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             Kind::Unrecorded => (self.programs).leave_out(active.index, active.text(payload)),
             Kind::SyscallReturn => {
                 let (result, fact) = (active.reader.word(1), active.reader.word(2));
+                if self.waits_for_an_end(index, result, fact) {
+                    self.rings[index].reader.postpone();
+                    return Ok(());
+                }
+                let active = &mut self.rings[index];
                 if call(payload) == Call::Exec {
                     self.programs.failed(active.index);
                 }
@@ -481,11 +491,34 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 self.output.control(Control::ThreadStart { thread });
                 self.admit();
             }
-        } else if let Some((pid, status)) = waited_for(&returned) {
-            for process in self.processes.values_mut() {
-                process.waited_for(pid, status);
-            }
         }
+    }
+
+    /// True if a call that returns has waited for a process whose end has not been told. The parent goes on behind it:
+    /// memory that both had is the parent's alone.
+    fn waits_for_an_end(&mut self, index: usize, result: u64, fact: u64) -> bool {
+        let active = &mut self.rings[index];
+        let returned = active.call.map(|(number, arguments)| Returned {
+            number,
+            arguments,
+            result,
+            fact,
+        });
+        let Some((pid, status)) = returned.as_ref().and_then(waited_for) else {
+            return false;
+        };
+        for process in self.processes.values_mut() {
+            process.waited_for(pid, status);
+        }
+        let waits = (self.processes.values())
+            .any(|process| process.pid() == pid && process.is_to_be_buried());
+        let since = *active.waiting_since.get_or_insert_with(Instant::now);
+        let waits = waits && since.elapsed() < 2 * PATIENCE;
+        if !waits {
+            active.waiting_since = None;
+        }
+        self.burials |= waits;
+        waits
     }
 
     /// Process `parent` has forked process `key`, which the system knows by `pid`.
@@ -607,6 +640,9 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
             }
         }
         self.drop_ended()?;
+        if std::mem::take(&mut self.burials) {
+            self.bury_ended(None)?;
+        }
         Ok(progress)
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use pagelab_recorder_wire::word::bytes_to_words;
 
@@ -32,6 +33,8 @@ pub(super) struct Active<'a> {
     pub(super) vectors: Vec<(u64, u64)>,
     /// Result of the last successful call of the clone family.
     pub(super) child: u32,
+    /// When it came to the end of a call that waited for a process, where that is to be told first.
+    pub(super) waiting_since: Option<Instant>,
     /// The first of two texts of mappings.
     pub(super) maps: Option<String>,
     /// The file of the mmap in progress.
@@ -57,6 +60,7 @@ impl<'a> Active<'a> {
             call: None,
             vectors: Vec::new(),
             child: 0,
+            waiting_since: None,
             maps: None,
             path: None,
             reader,

@@ -29,14 +29,21 @@ impl<S: Sink + 'static> Recording<'_, S> {
     /// Ends every process that is no more. The recorder's own child, process 0, has ended when
     /// `root` is its status. `false` while any lives.
     pub(super) fn bury_ended(&mut self, root: Option<i32>) -> io::Result<bool> {
+        // Rounds within read what the dead have left.
+        if std::mem::replace(&mut self.burying, true) {
+            return Ok(false);
+        }
         let keys: Vec<u32> = self.processes.keys().copied().collect();
+        let mut buried = Ok(());
         for key in keys {
             let process = self.processes.get_mut(&key);
             let forking = || self.shared.is_forking(key);
             if let Some(status) = process.and_then(|process| process.gone(root, forking)) {
-                self.gone(key, status)?;
+                buried = buried.and(self.gone(key, status));
             }
         }
+        self.burying = false;
+        buried?;
         Ok(self.processes.values().all(Process::ended))
     }
 
@@ -53,6 +60,9 @@ impl<S: Sink + 'static> Recording<'_, S> {
             active.process == key && begins && !active.reader.has_caught_up()
         };
         while self.rings.iter().any(is_unread) && self.round()? {}
+        if self.processes.get(&key).is_some_and(Process::ended) {
+            return Ok(());
+        }
         self.end(key, status)
     }
 

@@ -153,3 +153,37 @@ fn what_is_abandoned_is_read_no_further() {
     let why = recording.round().unwrap_err().to_string();
     assert!(why.contains("more than 4096 threads"), "{why}");
 }
+
+/// A parent that has waited for a child goes on when the child's end is told, however late its last words come.
+#[test]
+fn the_end_of_a_child_comes_before_what_its_parent_does_after_waiting() {
+    const PID: u64 = 4_000_000;
+    let (fork, wait4, exit_group) = (57, 61, 231);
+    let shared = Shared::new(|_| {}).unwrap();
+    let mut recording = recording(&shared);
+    let parent = two_instructions(&shared);
+    let call = |number: u64| vec![Kind::Syscall.word(number), 0, 0, 0, 0, 0, 0];
+    let returns = |number: u64, result: u64| vec![Kind::SyscallReturn.word(number), result, 0];
+    parent.put(&[call(fork), returns(fork, PID), vec![Kind::Forked.word(1)]].concat());
+    parent.put(&[call(wait4), returns(wait4, PID)].concat());
+    // Then it takes memory.
+    let brk = 12;
+    parent.put(&[call(brk), returns(brk, 0x10_0000)].concat());
+    while recording.round().unwrap() {}
+    let child = Writer::open(&shared, 2, false);
+    child.ring().process.store(1, Ordering::Relaxed);
+    child.put(&call(exit_group));
+    child.put(&[Kind::ThreadEnd.word(0)]);
+    (child.ring().state.0).store(State::Ended as u32, Ordering::Release);
+    while recording.round().unwrap() {}
+    while recording.round().unwrap() {}
+    let (_, output) = recording.finish();
+    let batches = output.finish().0.unwrap();
+    let controls: Vec<Control> = batches
+        .iter()
+        .flat_map(|batch| batch.controls.iter().map(|(_, control)| *control))
+        .filter(|control| matches!(control, Control::Exit { .. } | Control::Brk { .. }))
+        .collect();
+    let expected = [Control::Exit { status: 0 }, Control::Brk { end: 0x10_0000 }];
+    assert_eq!(controls, expected);
+}
