@@ -221,6 +221,19 @@ class Segments(Model):
     metadata_bytes: Natural
 
 
+class Khugepaged(Model):
+    """Work of khugepaged; pages are of 4 KiB but for those collapsed."""
+
+    scans: Natural
+    full_scans: Natural
+    collapsed: Natural
+    too_empty: Natural
+    too_shared: Natural
+    no_free_block: Natural
+    pages_copied: Natural
+    pages_zeroed: Natural
+
+
 class Tiers(Model):
     """Counts of the `tiered` manager; `hot` and `cold` are pages of each of two nodes."""
 
@@ -268,6 +281,8 @@ class Os(Model):
     blocks: Blocks | None = None
     splits: BySize = BySize()
     collapsed: Natural = 0
+    # Absent where it is off.
+    khugepaged: Khugepaged | None = None
     pages_migrated: Natural
     outside: Outside = Outside()
     stray_touches: Natural = 0
@@ -276,6 +291,8 @@ class Os(Model):
     entries_forked: Natural = 0
     resident_bytes: Natural
     peak_resident_bytes: Natural
+    partly_mapped_bytes: Natural = 0
+    partly_mapped: Natural = 0
     table_bytes: Natural
     peak_table_bytes: Natural
     preallocated_bytes: Natural = 0

@@ -199,6 +199,8 @@ class Machine(MachineBase):
             "1G",
         ]
         | None = None,
+        accounting: Literal["per_page", "mm_owner", "foliomap"] | None = None,
+        khugepaged: Mapping[str, Any] | None = None,
         zero_page: bool | None = None,
         stack_limit: int | str | None = None,
     ) -> "Machine":
@@ -217,6 +219,8 @@ class Machine(MachineBase):
                 "unmovable_share": unmovable_share,
                 "unhashed_share": unhashed_share,
                 "page_policy": page_policy,
+                "accounting": accounting,
+                "khugepaged": khugepaged,
                 "zero_page": zero_page,
                 "stack_limit": stack_limit,
             },

@@ -84,15 +84,12 @@ impl<T: PageTable> Mapper<'_, T> {
         }
     }
 
-    /// Faults that wanted a page of the policy's size and found no free block.
+    /// Faults that wanted a page of the policy's largest size and found no free block.
     fn fallbacks(&self, policy: PagePolicy) -> u64 {
-        match policy {
-            PagePolicy::Base => 0,
-            PagePolicy::Folio { .. } | PagePolicy::FolioMadvise { .. } => {
-                self.statistics.fallbacks_folio
-            }
-            PagePolicy::Thp | PagePolicy::ThpMadvise => self.statistics.fallbacks_2m,
-            PagePolicy::Huge1G => self.statistics.fallbacks_1g,
+        match policy.large_size() {
+            Some(PageSize::Huge1G) => self.statistics.fallbacks_1g,
+            Some(_) => self.statistics.fallbacks_2m,
+            None => self.statistics.fallbacks_folio,
         }
     }
 }

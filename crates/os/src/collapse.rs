@@ -1,4 +1,4 @@
-//! MADV_COLLAPSE: 2 MiB pages at once.
+//! Pages of 2 MiB made of smaller ones: at once by MADV_COLLAPSE, in the background by khugepaged.
 
 use crate::OsError;
 use crate::mapper::Mapper;
@@ -11,6 +11,39 @@ use std::ops::Range;
 
 const SIZE: PageSize = PageSize::Large2M;
 const REGION: u64 = SIZE.base_pages() as u64;
+
+/// Most pages of a region that may stand in the way of a page of 2 MiB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Empty, or of zeros.
+    pub(crate) none: u32,
+    /// Others', too.
+    pub(crate) shared: u32,
+}
+
+impl Limits {
+    /// MADV_COLLAPSE's: none.
+    const NONE: Limits = Limits {
+        none: u32::MAX,
+        shared: u32::MAX,
+    };
+}
+
+/// Outcome for a region (`enum scan_result` in mm/khugepaged.c).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collapse {
+    /// A page of 2 MiB is there now, with so many base pages of what was there before.
+    Made {
+        copied: u64,
+    },
+    /// A page of 2 MiB was there.
+    Huge,
+    /// No page can be written.
+    ReadOnly,
+    TooEmpty,
+    TooShared,
+    NoFreeBlock,
+}
 
 impl<T: PageTable> Call<'_, T> {
     /// Makes a 2 MiB page of each aligned region in a range of private memory, whatever the page policy is
@@ -28,7 +61,11 @@ impl<T: PageTable> Call<'_, T> {
             let mut at = vma.start.next_multiple_of(REGION);
             while at + REGION <= vma.end {
                 let first = self.mapper.page(asid, Vpn(at))?;
-                self.mapper.collapse(first)?;
+                match self.mapper.collapse(first, Limits::NONE)? {
+                    Collapse::Made { .. } => self.mapper.statistics.collapsed += 1,
+                    Collapse::NoFreeBlock => self.mapper.statistics.fallbacks_2m += 1,
+                    _ => {}
+                }
                 at += REGION;
             }
         }
@@ -37,29 +74,37 @@ impl<T: PageTable> Call<'_, T> {
 }
 
 impl<T: PageTable> Mapper<'_, T> {
-    /// Makes a page of the region that starts there. One that is a page already, in which no page can be written
-    /// (`SCAN_PAGE_RO`), or for which no block is free, stays as it is.
-    fn collapse(&mut self, first: Page) -> Result<(), OsError> {
+    /// Makes a page of the region that starts there, if that may be (`hpage_collapse_scan_pmd`,
+    /// `collapse_huge_page`).
+    pub(crate) fn collapse(&mut self, first: Page, limits: Limits) -> Result<Collapse, OsError> {
         let region = first.vpn.0..first.vpn.0 + REGION;
-        let (mut writable, mut data) = (false, 0);
+        let (mut writable, mut copied, mut shared) = (false, 0, 0);
         let mut at = region.start;
         while let Some(run) = self.table.next_mapped(first.asid, at..region.end) {
             if run.size != PageSize::Base4K {
-                return Ok(());
+                return Ok(Collapse::Huge);
             }
             for page in run.pages() {
                 let found = self.translation(page);
                 writable |= found.writable;
-                data += u64::from(!self.frames.is_zeros(found.pfn));
+                if !self.frames.is_zeros(found.pfn) {
+                    copied += 1;
+                    shared += u32::from(self.frames.maybe_shared(found.pfn, page.asid));
+                }
             }
             at = run.end();
         }
+        if REGION - copied > u64::from(limits.none) {
+            return Ok(Collapse::TooEmpty);
+        }
+        if shared > limits.shared {
+            return Ok(Collapse::TooShared);
+        }
         if !writable {
-            return Ok(());
+            return Ok(Collapse::ReadOnly);
         }
         let Some(block) = self.allocate(first.id, SIZE) else {
-            self.statistics.fallbacks_2m += 1;
-            return Ok(());
+            return Ok(Collapse::NoFreeBlock);
         };
         self.unmap(first.asid, region);
         let mapped = self.enter(first, block, SIZE, true);
@@ -68,11 +113,10 @@ impl<T: PageTable> Mapper<'_, T> {
             self.frames.free_unheld(block, SIZE);
             return Err(error);
         }
-        self.frames.add_page(block, first.id);
+        self.frames.add_page(block, first);
         self.effects.blocks_given += 1;
-        self.effects.pages_copied += data;
-        self.effects.pages_zeroed += REGION - data;
-        self.statistics.collapsed += 1;
-        Ok(())
+        self.effects.pages_copied += copied;
+        self.effects.pages_zeroed += REGION - copied;
+        Ok(Collapse::Made { copied })
     }
 }

@@ -1,5 +1,5 @@
 use crate::buddy::PAGEBLOCK_ORDER;
-use crate::{ManagerConfig, OsConfigError, PagePolicy, free_blocks};
+use crate::{Accounting, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, free_blocks};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use pagelab_translation::RestSegs;
 use schemars::JsonSchema;
@@ -44,6 +44,12 @@ pub struct OsConfig {
     pub unhashed_share: f64,
     /// Page sizes that a fault may use.
     pub page_policy: PagePolicy,
+    /// Accounting scheme, which decides whether a page of a large folio is kept or copied after a fork.
+    #[serde(skip_serializing_if = "Accounting::is_default")]
+    pub accounting: Accounting,
+    /// The thread that makes 2 MiB pages of smaller ones, where `page_policy` allows them. None: it is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub khugepaged: Option<KhugepagedConfig>,
     /// Loads from memory that was never written share a frame of zeros, as in Linux. A stream of
     /// loads alone then reads the same lines over and over.
     pub zero_page: bool,
@@ -67,6 +73,8 @@ impl Default for OsConfig {
             unmovable_share: 0.1,
             unhashed_share: 0.875,
             page_policy: PagePolicy::Base,
+            accounting: Accounting::default(),
+            khugepaged: None,
             zero_page: false,
             stack_limit: 8 << 20,
         }
@@ -117,19 +125,21 @@ pub enum Placement {
     },
 }
 
+/// An error that names a key, unless something holds.
+pub(crate) fn require(holds: bool, key: &'static str, reason: String) -> Result<(), OsConfigError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(OsConfigError { key, reason })
+    }
+}
+
 impl OsConfig {
     /// Checks all values.
     ///
     /// # Errors
     /// [`OsConfigError`] names the first key with a bad value.
     pub fn validate(&self) -> Result<(), OsConfigError> {
-        let require = |holds: bool, key, reason: String| {
-            if holds {
-                Ok(())
-            } else {
-                Err(OsConfigError { key, reason })
-            }
-        };
         require(
             (PAGEBLOCK_ORDER..=18).contains(&self.max_order),
             "max_order",
@@ -182,6 +192,9 @@ impl OsConfig {
                 "does not go with nodes".to_owned(),
             )?;
             free_blocks::mixed_blocks(&self.free_blocks, self.max_order, self.frames())?;
+        }
+        if let Some(khugepaged) = &self.khugepaged {
+            khugepaged.validate(self)?;
         }
         Ok(())
     }

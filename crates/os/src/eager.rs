@@ -39,7 +39,9 @@ impl<T: PageTable> Call<'_, T> {
                 vma.end
             };
             let most = self.config.max_order.min((end - at).ilog2());
-            let pages = self.mapper.map_block(vma, page, 0..=most, vma.writable())?;
+            let pages = self
+                .mapper
+                .map_block(vma, page, 0..=most, vma.writable(), false)?;
             if pages == 0 {
                 return Ok(());
             }
@@ -54,13 +56,15 @@ impl<T: PageTable> Call<'_, T> {
 
 impl<T: PageTable> Mapper<'_, T> {
     /// Maps 4 KiB pages from one on to the largest block there is of some orders. How many: none
-    /// when there is no such block, fewer than it has where the page table finds no more memory.
+    /// when there is no such block, fewer than it has where the page table finds no more memory. They may make
+    /// up a `folio`.
     pub(crate) fn map_block(
         &mut self,
         vma: &Vma,
         page: Page,
         orders: RangeInclusive<u32>,
         writable: bool,
+        folio: bool,
     ) -> Result<u32, OsError> {
         let size = PageSize::Base4K;
         let mut largest_first = orders.rev();
@@ -69,6 +73,9 @@ impl<T: PageTable> Mapper<'_, T> {
         else {
             return Ok(0);
         };
+        if folio {
+            self.frames.make_folio(head, order);
+        }
         let mut entered = Ok(());
         let mut mapped = 0;
         while mapped < 1 << order && entered.is_ok() {
@@ -81,8 +88,12 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         self.effects.blocks_given += u64::from(mapped > 0);
         self.frames.unpin();
-        for unmapped in mapped..1 << order {
-            self.frames.free_unheld(Pfn(head.0 + unmapped), size);
+        if folio && mapped < 1 << order {
+            self.frames.dissolve(head);
+        } else {
+            for unmapped in mapped..1 << order {
+                self.frames.free_unheld(Pfn(head.0 + unmapped), size);
+            }
         }
         match entered {
             Ok(()) | Err(OsError::OutOfMemory { .. }) => Ok(mapped),
@@ -100,7 +111,7 @@ impl<T: PageTable> Mapper<'_, T> {
         let vpn = Vpn(first.vpn.0 + u64::from(pages));
         let page = self.page(first.asid, vpn)?;
         self.enter(page, pfn, PageSize::Base4K, writable)?;
-        self.frames.add_page(pfn, page.id);
+        self.frames.add_page(pfn, page);
         Ok(())
     }
 }

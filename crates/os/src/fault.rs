@@ -106,16 +106,20 @@ fn takes_folios(vma: &Vma) -> bool {
     anonymous && !matches!(vma.advice, HugeAdvice::Unwanted | HugeAdvice::Forbidden)
 }
 
-/// Page sizes that a fault would like to map, best first, before it takes a 4 KiB page.
+/// True if pages of 2 MiB may back a VMA.
+pub(crate) fn may_be_huge(vma: &Vma, policy: PagePolicy) -> bool {
+    large_sizes(vma, policy).contains(&PageSize::Large2M)
+}
+
+/// Page sizes with entries of their own that a fault would like to map, best first.
 fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
     if !takes_folios(vma) {
         return &[];
     }
     match policy {
-        PagePolicy::Base | PagePolicy::Folio { .. } | PagePolicy::FolioMadvise { .. } => &[],
-        PagePolicy::ThpMadvise if vma.advice != HugeAdvice::Wanted => &[],
-        PagePolicy::Thp | PagePolicy::ThpMadvise => &[PageSize::Large2M],
         PagePolicy::Huge1G => &[PageSize::Huge1G, PageSize::Large2M],
+        _ if policy.allows_huge(vma.advice == HugeAdvice::Wanted) => &[PageSize::Large2M],
+        _ => &[],
     }
 }
 
@@ -190,11 +194,12 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             return Err(self.out_of_memory("the page of zeros"));
         }
-        if let Some(order) = policy.folio_order(vma.advice == HugeAdvice::Wanted)
-            && takes_folios(vma)
-            && self.map_folio(vma, page, order, writable)?
-        {
-            return Ok(PageSize::Base4K);
+        if takes_folios(vma) {
+            for order in policy.folio_orders(vma.advice == HugeAdvice::Wanted) {
+                if self.map_folio(vma, page, order, writable)? {
+                    return Ok(PageSize::Base4K);
+                }
+            }
         }
         if self.map_new(page, PageSize::Base4K, writable)?.is_none() {
             return Err(self.out_of_memory("a page of data"));
@@ -217,9 +222,6 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Maps the aligned 2^`order` pages around one to contiguous frames, if a VMA covers them and
     /// none is mapped (`alloc_anon_folio` in mm/memory.c). Whether it did.
-    ///
-    /// Each frame is one by itself from then on: a folio that is unmapped in part gives that part
-    /// back at once, where Linux waits for memory to become scarce.
     fn map_folio(
         &mut self,
         vma: &Vma,
@@ -233,7 +235,7 @@ impl<T: PageTable> Mapper<'_, T> {
             return Ok(false);
         }
         let first = self.page(page.asid, Vpn(first))?;
-        let mapped = self.map_block(vma, first, order..=order, writable)?;
+        let mapped = self.map_block(vma, first, order..=order, writable, true)?;
         if mapped == 0 {
             self.statistics.fallbacks_folio += 1;
         }
@@ -298,7 +300,8 @@ impl<T: PageTable> Mapper<'_, T> {
             return Ok(());
         }
         // Private memory: copy-on-write (`do_wp_page` in mm/memory.c).
-        if self.frames.is_exclusive(head.pfn) {
+        if self.frames.may_reuse(head.pfn, page.asid) {
+            self.frames.set_forked(head.pfn, false);
             self.statistics.cow_reuses += 1;
             self.set_writable(first_of(page, size), head, true);
             return Ok(());

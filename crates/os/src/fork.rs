@@ -86,6 +86,8 @@ impl<T: PageTable> Mapper<'_, T> {
                     self.effects.flush(parent);
                     self.effects.narrowed = true;
                 }
+                self.frames.note_alone(translation.pfn, run.size, parent);
+                self.frames.set_forked(translation.pfn, true);
                 let twin: Page = offset_by(first, page.id.0 - run.first.id.0);
                 self.map_shared(twin, translation.pfn, run.size, false)?;
                 self.statistics.entries_forked += 1;

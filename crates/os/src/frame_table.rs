@@ -1,4 +1,6 @@
-use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
+use crate::accounting::Accounting;
+use crate::buddy::Buddy;
+use crate::folios::Folios;
 use crate::hashed::{Hashed, Places};
 use crate::manager::Manager;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
@@ -6,11 +8,14 @@ use crate::segments::Segments;
 use crate::shared_memory::{ObjectId, SharedMemory};
 use crate::tag;
 use crate::{HashedStatistics, SegmentStatistics};
-use pagelab_addr::{PageId, PageSize, Pfn};
-use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg, Tiers};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn};
+use pagelab_translation::{Iceberg, Page, Tiers};
 
 /// The mapping count shares its word with this flag: the block is held by a slot of an object.
 const IN_SLOT: u32 = 1 << 31;
+/// And with this one: a fork has shared the block, and nobody was seen to have it alone since (not
+/// `PageAnonExclusive`).
+const FORKED: u32 = 1 << 30;
 
 /// The frame table: what each frame is used for and, for data, which pages map it.
 ///
@@ -18,19 +23,22 @@ const IN_SLOT: u32 = 1 << 31;
 /// many pages map it.
 #[derive(Clone, Debug)]
 pub struct FrameTable {
-    buddy: Buddy,
+    pub(crate) buddy: Buddy,
     owners: OwnerLists,
+    pub(crate) folios: Folios,
+    /// Large folios stay whole when entries of 4 KiB map them.
+    pub(crate) keeps_folios: bool,
     pub(crate) shared: SharedMemory,
-    placing: Placing,
+    pub(crate) placing: Placing,
     manager: Box<dyn Manager>,
     /// Blocks of zeros, of 4 KiB and of 2 MiB, for memory that was only read. Nobody keeps a list of
     /// who maps them.
     zeros: [Option<Pfn>; 2],
     /// The block that is being mapped: like a locked folio it stays where it is.
     pinned: Option<(Pfn, u32)>,
-    data_frames: u32,
+    pub(crate) data_frames: u32,
     peak_data_frames: u32,
-    table_frames: u32,
+    pub(crate) table_frames: u32,
     peak_table_frames: u32,
     preallocated_frames: u32,
 }
@@ -47,7 +55,12 @@ pub(crate) enum Placing {
 }
 
 impl FrameTable {
-    pub(crate) fn new(buddy: Buddy, placing: Placing, manager: Box<dyn Manager>) -> Self {
+    pub(crate) fn new(
+        buddy: Buddy,
+        placing: Placing,
+        manager: Box<dyn Manager>,
+        folios: Option<Accounting>,
+    ) -> Self {
         let restricted = match &placing {
             Placing::Segmented(segments) => segments.frames(),
             _ => 0,
@@ -56,6 +69,8 @@ impl FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames() - restricted,
             buddy,
             owners: OwnerLists::new(),
+            folios: Folios::new(folios.unwrap_or_default()),
+            keeps_folios: folios.is_some(),
             shared: SharedMemory::default(),
             placing,
             manager,
@@ -150,7 +165,7 @@ impl FrameTable {
         self.peak_table_frames
     }
 
-    fn count_tables(&mut self, frames: u32) {
+    pub(crate) fn count_tables(&mut self, frames: u32) {
         self.table_frames += frames;
         self.peak_table_frames = self.peak_table_frames.max(self.table_frames);
     }
@@ -219,12 +234,31 @@ impl FrameTable {
 
     /// Number of pages that map the block of data that starts at a frame.
     pub fn map_count(&self, head: Pfn) -> u32 {
-        self.buddy.words(head)[1] & !IN_SLOT
+        self.buddy.words(head)[1] & !(IN_SLOT | FORKED)
     }
 
-    /// True if one page maps the block that starts at a frame, and no object has it.
+    /// True if one page maps the block that starts at a frame, no object has it and no fork has shared it
+    /// (`PageAnonExclusive`).
     pub(crate) fn is_exclusive(&self, head: Pfn) -> bool {
         self.buddy.words(head)[1] == 1
+    }
+
+    /// True if a store of an address space may keep the page that starts at a frame, and then nobody else has it
+    /// (`wp_can_reuse_anon_folio`, `do_huge_pmd_wp_page`).
+    pub(crate) fn may_reuse(&self, head: Pfn, mm: Asid) -> bool {
+        self.is_exclusive(head)
+            || self.folio_may_be_reused(head, mm).unwrap_or_else(|| {
+                let count = self.buddy.words(head)[1];
+                count & !FORKED == 1
+            })
+    }
+
+    /// Notes that a fork shares the block that starts at a frame, or that nobody shares it any more.
+    pub(crate) fn set_forked(&mut self, head: Pfn, forked: bool) {
+        if !self.is_zeros(head) {
+            let count = &mut self.buddy.words_mut(head)[1];
+            *count = *count & !FORKED | if forked { FORKED } else { 0 };
+        }
     }
 
     /// True if an object has the block that starts at a frame.
@@ -252,8 +286,12 @@ impl FrameTable {
             Some(head) => head,
             None => {
                 let node = self.manager.alloc(&self.buddy, size);
-                self.buddy
-                    .allocate_from(node, size.order(), tag::data(size))?
+                let tag = tag::data(size);
+                let mut head = self.buddy.allocate_from(node, size.order(), tag);
+                if head.is_none() && size == PageSize::Base4K && self.shrink() {
+                    head = self.buddy.allocate_from(node, size.order(), tag);
+                }
+                head?
             }
         };
         self.manager.added(head, size);
@@ -264,8 +302,7 @@ impl FrameTable {
         Some(head)
     }
 
-    /// Takes 2^`order` contiguous frames for as many 4 KiB pages of data that nothing maps yet,
-    /// and pins them.
+    /// Takes 2^`order` contiguous frames for as many 4 KiB pages of data that nothing maps yet, and pins them.
     pub(crate) fn allocate_block(&mut self, order: u32) -> Option<Pfn> {
         let head = self.buddy.allocate(order, tag::data(PageSize::Base4K))?;
         let frames = 1 << order;
@@ -289,23 +326,25 @@ impl FrameTable {
 
     /// Notes that a page maps a block.
     #[inline]
-    pub(crate) fn add_page(&mut self, head: Pfn, page: PageId) {
+    pub(crate) fn add_page(&mut self, head: Pfn, page: Page) {
         if self.is_zeros(head) {
             return;
         }
         let [word, count] = self.buddy.words(head);
-        *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page)), count + 1];
+        *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page.id)), count + 1];
+        self.add_to_folio(head, page.asid);
     }
 
     /// Notes that a page maps a block no more, and frees it when nothing else holds it. Returns
     /// the number of frames freed.
     #[inline]
-    pub(crate) fn remove_page(&mut self, head: Pfn, size: PageSize, page: PageId) -> u32 {
+    pub(crate) fn remove_page(&mut self, head: Pfn, size: PageSize, page: Page) -> u32 {
         if self.is_zeros(head) {
             return 0;
         }
         let [word, count] = self.buddy.words(head);
-        *self.buddy.words_mut(head) = [self.owners.remove(word, Owner::Page(page)), count - 1];
+        *self.buddy.words_mut(head) = [self.owners.remove(word, Owner::Page(page.id)), count - 1];
+        self.subtract_from_folio(head, page.asid);
         self.free_unheld(head, size)
     }
 
@@ -344,31 +383,37 @@ impl FrameTable {
     /// Frees a block that nothing holds. Returns the number of frames freed.
     #[inline]
     pub(crate) fn free_unheld(&mut self, head: Pfn, size: PageSize) -> u32 {
-        if self.buddy.words(head)[1] != 0 {
+        if self.buddy.words(head)[1] & !FORKED != 0 {
             return 0;
         }
         self.manager.removing(head);
-        self.free_block(head, size.order());
-        self.data_frames -= size.base_pages();
-        size.base_pages()
+        let freed = self.free_page_of_folio(head, size);
+        self.data_frames -= freed;
+        freed
     }
 
     /// Makes 512 blocks of the size `small` out of one, each mapped by the pages at its place
-    /// in the pages that mapped the large one.
-    pub(crate) fn split(&mut self, head: Pfn, size: PageSize, small: PageSize) {
-        let owners = self.owners(head);
-        let mut word = self.buddy.words(head)[0];
-        for &owner in &owners {
-            word = self.owners.remove(word, Owner::Page(owner));
+    /// in the pages that mapped the large one, last added first.
+    pub(crate) fn split(&mut self, head: Pfn, size: PageSize, small: PageSize, pages: &[Page]) {
+        let [mut word, count] = self.buddy.words(head);
+        for page in pages {
+            word = self.owners.remove(word, Owner::Page(page.id));
         }
         debug_assert_eq!(word, NO_OWNER);
-        self.buddy.set_tag(head, size.order(), tag::data(small));
+        if self.keeps_folios && small == PageSize::Base4K {
+            let mms: Vec<Asid> = pages.iter().rev().map(|page| page.asid).collect();
+            self.note_split(head, &mms);
+        } else {
+            self.buddy.set_tag(head, size.order(), tag::data(small));
+        }
         for offset in (0..size.base_pages()).step_by(small.base_pages() as usize) {
             let mut word = NO_OWNER;
-            for &owner in owners.iter().rev() {
-                word = self.owners.add(word, Owner::Page(PageId(owner.0 + offset)));
+            for page in pages.iter().rev() {
+                word = self
+                    .owners
+                    .add(word, Owner::Page(PageId(page.id.0 + offset)));
             }
-            *self.buddy.words_mut(Pfn(head.0 + offset)) = [word, owners.len() as u32];
+            *self.buddy.words_mut(Pfn(head.0 + offset)) = [word, count];
         }
     }
 
@@ -378,6 +423,7 @@ impl FrameTable {
         if self.buddy.free_frames_of(node) == 0 {
             return None;
         }
+        self.part_with_folio(from);
         let tag = self.buddy.tag(from);
         let to = self.buddy.allocate_from(node, 0, tag)?;
         self.relocate(from, to, PageSize::Base4K);
@@ -398,7 +444,7 @@ impl FrameTable {
     }
 
     #[inline]
-    fn free_block(&mut self, head: Pfn, order: u32) {
+    pub(crate) fn free_block(&mut self, head: Pfn, order: u32) {
         let in_segment = match &mut self.placing {
             Placing::Segmented(segments) => segments.release(&mut self.buddy, head, order),
             _ => false,
@@ -473,14 +519,15 @@ impl FrameTable {
         self.manager.moved(from, to);
     }
 
-    fn is_pinned(&self, pfn: Pfn) -> bool {
+    pub(crate) fn is_pinned(&self, pfn: Pfn) -> bool {
         is_pinned(self.pinned, pfn)
     }
 
     /// Moves the words of a block of data, and what points back to it.
-    fn move_words(&mut self, from: Pfn, to: Pfn) {
+    pub(crate) fn move_words(&mut self, from: Pfn, to: Pfn) {
         let words = self.buddy.words(from);
         *self.buddy.words_mut(to) = words;
+        self.folios.moved(from, to);
         if words[1] & IN_SLOT == 0 {
             return;
         }
@@ -496,95 +543,11 @@ fn is_pinned(pinned: Option<(Pfn, u32)>, pfn: Pfn) -> bool {
     pinned.is_some_and(|(head, frames)| pfn.0.wrapping_sub(head.0) < frames)
 }
 
-fn data_size(tag: u8) -> Option<PageSize> {
+pub(crate) fn data_size(tag: u8) -> Option<PageSize> {
+    if tag::folio_order(tag).is_some() {
+        return Some(PageSize::Base4K);
+    }
     PageSize::ALL
         .into_iter()
         .find(|&size| tag::data(size) == tag)
-}
-
-impl Frames for FrameTable {
-    fn count(&self) -> u32 {
-        self.buddy.count()
-    }
-
-    fn usage(&self, pfn: Pfn) -> FrameUse {
-        match self.buddy.tag(pfn) {
-            0 => FrameUse::Free,
-            tag::PREALLOCATED => FrameUse::Movable(PageSize::Base4K),
-            tag::UNMOVABLE | tag::RESTRICTED => FrameUse::Unmovable(PageSize::Base4K),
-            tag::TABLE => FrameUse::PageTable,
-            data => match data_size(data) {
-                Some(size) if !self.is_pinned(pfn) => FrameUse::Movable(size),
-                Some(size) => FrameUse::Unmovable(size),
-                None => unreachable!("frame {} has the tag {data}", pfn.0),
-            },
-        }
-    }
-
-    fn in_fragmented_block(&self, pfn: Pfn) -> bool {
-        let used = self.buddy.used_in_pageblock(pfn);
-        used != 0
-            && (used != PAGEBLOCK_FRAMES
-                || !matches!(
-                    data_size(self.buddy.tag(pfn)),
-                    Some(PageSize::Large2M | PageSize::Huge1G)
-                ))
-    }
-
-    fn allocate_table(&mut self, order: u32) -> Option<Pfn> {
-        let pfn = self.buddy.allocate(order, tag::TABLE)?;
-        self.count_tables(1 << order);
-        Some(pfn)
-    }
-
-    fn claim_table(&mut self, pfn: Pfn) -> bool {
-        let claimed = self.buddy.claim(pfn, tag::TABLE);
-        self.count_tables(u32::from(claimed));
-        claimed
-    }
-
-    fn displace(&mut self, pfn: Pfn) -> Option<Displaced> {
-        let FrameUse::Movable(size) = self.usage(pfn) else {
-            return None;
-        };
-        let from = Pfn(pfn.0 & !(size.base_pages() - 1));
-        let old_tag = self.buddy.tag(pfn);
-        let owners = match old_tag {
-            tag::PREALLOCATED => Vec::new(),
-            _ => self.owners(from),
-        };
-        let to = match (&mut self.placing, owners.first()) {
-            (Placing::Hashed(hashed), Some(&owner)) if size == PageSize::Base4K => {
-                hashed.allocate(&mut self.buddy, owner)?
-            }
-            _ => {
-                let node = self.buddy.node_of(from);
-                self.buddy.allocate_from(node, size.order(), old_tag)?
-            }
-        };
-        if old_tag != tag::PREALLOCATED {
-            self.move_words(from, to);
-            self.manager.moved(from, to);
-        }
-        if size == PageSize::Base4K {
-            self.buddy.set_tag(pfn, 0, tag::TABLE);
-        } else {
-            self.buddy.free(from, size.order());
-            let claimed = self.buddy.claim(pfn, tag::TABLE);
-            debug_assert!(claimed);
-        }
-        self.count_tables(1);
-        Some(Displaced {
-            owners,
-            size,
-            from,
-            to,
-        })
-    }
-
-    fn free_table(&mut self, pfn: Pfn, order: u32) {
-        debug_assert_eq!(self.buddy.tag(pfn), tag::TABLE);
-        self.buddy.free(pfn, order);
-        self.table_frames -= 1 << order;
-    }
 }

@@ -6,6 +6,7 @@
 //! table itself is the machine's and comes in as an argument: which one it is makes no difference
 //! here.
 
+mod accounting;
 mod address_space;
 mod blocks;
 pub mod buddy;
@@ -16,11 +17,13 @@ mod eager;
 mod effects;
 mod error;
 mod fault;
+mod folios;
 mod fork;
 mod frame_table;
 mod free_blocks;
 mod free_map;
 mod hashed;
+mod khugepaged;
 mod manager;
 mod mapper;
 mod mapping;
@@ -37,14 +40,17 @@ mod shared_memory;
 mod split;
 mod statistics;
 mod system;
+mod table_frames;
 mod tag;
 mod touched;
 mod vma;
 
+pub use accounting::Accounting;
 pub use config::{NodeConfig, OsConfig, Placement};
 pub use effects::{Effects, Invalidation};
 pub use error::{OsConfigError, OsError};
 pub use frame_table::FrameTable;
+pub use khugepaged::{KhugepagedConfig, KhugepagedStatistics};
 pub use manager::{MANAGERS, ManagerConfig, TierStatistics, TieredConfig};
 pub use mapping::Mapping;
 pub use memory_map::MemoryCell;

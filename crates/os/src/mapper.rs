@@ -97,7 +97,7 @@ impl<T: PageTable> Mapper<'_, T> {
             self.frames.free_unheld(pfn, size);
             return Err(error);
         }
-        self.frames.add_page(pfn, page.id);
+        self.frames.add_page(pfn, page);
         Ok(Some(pfn))
     }
 
@@ -113,7 +113,7 @@ impl<T: PageTable> Mapper<'_, T> {
         let mapped = self.enter(page, pfn, size, writable);
         self.frames.unpin();
         mapped?;
-        self.frames.add_page(pfn, page.id);
+        self.frames.add_page(pfn, page);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl<T: PageTable> Mapper<'_, T> {
             for page in run.pages() {
                 let translation = self.take_out(page, run.size);
                 let zeros = self.frames.is_zeros(translation.pfn);
-                let freed = self.frames.remove_page(translation.pfn, run.size, page.id);
+                let freed = self.frames.remove_page(translation.pfn, run.size, page);
                 self.effects.entries_unmapped += u64::from(!zeros);
                 self.effects.frames_freed += u64::from(freed);
                 self.effects.invalidate(page.id, run.size);
@@ -202,8 +202,8 @@ impl<T: PageTable> Mapper<'_, T> {
         let Some(to) = to else {
             return false;
         };
-        self.frames.add_page(to, page.id);
-        self.frames.remove_page(from.pfn, size, page.id);
+        self.frames.add_page(to, page);
+        self.frames.remove_page(from.pfn, size, page);
         self.set_writable(page, Translation { pfn: to, ..from }, true);
         self.effects.narrowed = true;
         true

@@ -3,7 +3,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Page sizes that a fault may use. Written as the size of the largest: `4K`, `2M`, `64K`.
+/// Page sizes that a fault may use: `4K`, `2M`, `64K`, several with `+` between them (`2M+64K-madvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum PagePolicy {
@@ -28,7 +28,17 @@ pub enum PagePolicy {
     ThpMadvise,
     /// 1 GiB pages where a VMA covers one, else as `thp`.
     Huge1G,
+    /// Two or more of the sizes above 4 KiB and below 1 GiB.
+    Several {
+        /// Sizes set to `always`: bit 2 for 16 KiB, to bit 9 for 2 MiB.
+        always: u16,
+        /// Sizes set to `madvise`, likewise.
+        madvise: u16,
+    },
 }
+
+/// The bit of 2 MiB among the sizes.
+const HUGE: u16 = 1 << PageSize::Large2M.order();
 
 /// The names, the usual one of each first.
 const NAMES: [(&str, PagePolicy); 20] = [
@@ -69,15 +79,26 @@ impl TryFrom<String> for PagePolicy {
     type Error = UnknownPagePolicy;
 
     fn try_from(name: String) -> Result<Self, UnknownPagePolicy> {
-        let found = NAMES.iter().find(|(known, _)| *known == name);
-        found
-            .map(|&(_, policy)| policy)
-            .ok_or(UnknownPagePolicy { name })
+        let parsed = name.split('+').map(Self::named).collect::<Option<Vec<_>>>();
+        let policy = match parsed.as_deref() {
+            Some(&[one]) => Some(one),
+            Some(several) => Self::several(several),
+            None => None,
+        };
+        policy.ok_or(UnknownPagePolicy { name })
     }
 }
 
 impl fmt::Display for PagePolicy {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if let PagePolicy::Several { always, madvise } = *self {
+            let names: Vec<String> = (0..16)
+                .rev()
+                .filter(|order| (always | madvise) >> order & 1 == 1)
+                .map(|order| Self::single(order, madvise >> order & 1 == 1).to_string())
+                .collect();
+            return f.write_str(&names.join("+"));
+        }
         match NAMES.iter().find(|(_, policy)| policy == self) {
             Some((name, _)) => f.write_str(name),
             None => write!(f, "{self:?}"),
@@ -92,42 +113,92 @@ impl From<PagePolicy> for String {
 }
 
 impl PagePolicy {
-    /// Order of the folios that a fault takes, if memory may have any between 4 KiB and 2 MiB.
-    pub(crate) fn folio_order(self, wanted: bool) -> Option<u32> {
-        match self {
-            PagePolicy::Folio { order } => Some(order.into()),
-            PagePolicy::FolioMadvise { order } if wanted => Some(order.into()),
-            _ => None,
+    fn named(name: &str) -> Option<Self> {
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|&(_, policy)| policy)
+    }
+
+    /// The policy of one size.
+    fn single(order: u8, madvise: bool) -> Self {
+        match (1 << order == HUGE, madvise) {
+            (true, false) => PagePolicy::Thp,
+            (true, true) => PagePolicy::ThpMadvise,
+            (false, false) => PagePolicy::Folio { order },
+            (false, true) => PagePolicy::FolioMadvise { order },
         }
     }
 
-    /// Order of the pages that it is of; `None` for 4 KiB pages only.
+    /// Sizes that are for all memory, and for memory with MADV_HUGEPAGE only, below 1 GiB.
+    fn sizes(self) -> (u16, u16) {
+        match self {
+            PagePolicy::Base => (0, 0),
+            PagePolicy::Folio { order } => (1 << order, 0),
+            PagePolicy::FolioMadvise { order } => (0, 1 << order),
+            PagePolicy::Thp | PagePolicy::Huge1G => (HUGE, 0),
+            PagePolicy::ThpMadvise => (0, HUGE),
+            PagePolicy::Several { always, madvise } => (always, madvise),
+        }
+    }
+
+    /// Several sizes at once, each given once.
+    fn several(policies: &[Self]) -> Option<Self> {
+        let (mut always, mut madvise) = (0, 0);
+        for policy in policies {
+            let (one, asked) = policy.sizes();
+            let single = (one | asked).count_ones() == 1 && *policy != PagePolicy::Huge1G;
+            if !single || (always | madvise) & (one | asked) != 0 {
+                return None;
+            }
+            always |= one;
+            madvise |= asked;
+        }
+        Some(PagePolicy::Several { always, madvise })
+    }
+
+    /// Sizes, as bits of their orders, that a fault may take in memory that is `wanted` to be large or not
+    /// (`thp_vma_allowable_orders` in include/linux/huge_mm.h).
+    fn allowed(self, wanted: bool) -> u16 {
+        let (always, madvise) = self.sizes();
+        always | if wanted { madvise } else { 0 }
+    }
+
+    /// Orders of the folios that a fault takes, of those between 4 KiB and 2 MiB, largest first.
+    pub(crate) fn folio_orders(self, wanted: bool) -> impl Iterator<Item = u32> {
+        let allowed = self.allowed(wanted) & !HUGE;
+        (0..PageSize::Large2M.order())
+            .rev()
+            .filter(move |order| allowed >> order & 1 == 1)
+    }
+
+    /// True if a fault may take a page of 2 MiB.
+    pub(crate) fn allows_huge(self, wanted: bool) -> bool {
+        self.allowed(wanted) & HUGE != 0
+    }
+
+    /// Order of the largest pages that it is of; `None` for 4 KiB pages only.
     pub(crate) fn order(self) -> Option<u32> {
-        self.large_size()
-            .map(PageSize::order)
-            .or_else(|| self.folio_order(true))
-    }
-
-    /// The size that it is of, if page tables have entries of that size.
-    pub(crate) fn large_size(self) -> Option<PageSize> {
         match self {
-            PagePolicy::Thp | PagePolicy::ThpMadvise => Some(PageSize::Large2M),
-            PagePolicy::Huge1G => Some(PageSize::Huge1G),
-            PagePolicy::Base | PagePolicy::Folio { .. } | PagePolicy::FolioMadvise { .. } => None,
+            PagePolicy::Huge1G => Some(PageSize::Huge1G.order()),
+            _ => self.allowed(true).checked_ilog2(),
         }
     }
 
-    /// True if it is for memory with MADV_HUGEPAGE only.
-    pub(crate) fn asks_for_advice(self) -> bool {
-        matches!(
-            self,
-            PagePolicy::FolioMadvise { .. } | PagePolicy::ThpMadvise
-        )
+    /// The largest size that it is of, if page tables have entries of that size.
+    pub(crate) fn large_size(self) -> Option<PageSize> {
+        PageSize::ALL
+            .into_iter()
+            .find(|size| *size != PageSize::Base4K && Some(size.order()) == self.order())
     }
 
-    /// True if it is one of folios between 4 KiB and 2 MiB.
+    /// True if the largest pages are for memory with MADV_HUGEPAGE only.
+    pub(crate) fn asks_for_advice(self) -> bool {
+        let (always, madvise) = self.sizes();
+        madvise > always
+    }
+
+    /// True if there are folios between 4 KiB and 2 MiB among its sizes.
     pub fn is_of_folios(self) -> bool {
-        self.folio_order(true).is_some()
+        self.folio_orders(true).next().is_some()
     }
 
     /// The size of the pieces in which memory appears that no event announced.
@@ -136,5 +207,52 @@ impl PagePolicy {
             PagePolicy::Huge1G => PageSize::Huge1G,
             _ => PageSize::Large2M,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str) -> Result<PagePolicy, UnknownPagePolicy> {
+        PagePolicy::try_from(name.to_owned())
+    }
+
+    #[test]
+    fn several_sizes_are_written_as_they_are_read() {
+        for name in [
+            "thp+64K",
+            "thp-madvise+64K+32K",
+            "1M-madvise+16K",
+            "thp+64K-madvise",
+        ] {
+            assert_eq!(policy(name).unwrap().to_string(), name);
+        }
+        assert_eq!(policy("64K+2M"), policy("thp+64K"));
+    }
+
+    #[test]
+    fn sizes_that_do_not_go_together_are_refused() {
+        for name in [
+            "64K+64K",
+            "64K+64K-madvise",
+            "1G+64K",
+            "4K+64K",
+            "64K+",
+            "+",
+            "",
+        ] {
+            assert!(policy(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_asked_for_from_the_largest_on() {
+        let sizes = policy("thp-madvise+256K-madvise+64K").unwrap();
+        assert_eq!(sizes.folio_orders(false).collect::<Vec<_>>(), [4]);
+        assert_eq!(sizes.folio_orders(true).collect::<Vec<_>>(), [6, 4]);
+        assert!(sizes.allows_huge(true) && !sizes.allows_huge(false));
+        assert_eq!(sizes.large_size(), Some(PageSize::Large2M));
+        assert!(sizes.asks_for_advice());
     }
 }

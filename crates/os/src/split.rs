@@ -52,7 +52,7 @@ impl<T: PageTable> Mapper<'_, T> {
         self.frames.unpin();
         split?;
         let owners = self.owners(head);
-        self.frames.split(head, size, below(size));
+        self.frames.split(head, size, below(size), &owners);
         for owner in owners {
             self.note_split(owner, size);
         }
@@ -131,7 +131,7 @@ impl<T: PageTable> Mapper<'_, T> {
             self.take_out(offset_by(owner, offset), below(size));
         }
         if self.enter(owner, head, size, writable).is_err() {
-            self.frames.remove_page(head, size, owner.id);
+            self.frames.remove_page(head, size, owner);
             self.effects.invalidate(owner.id, size);
         }
     }

@@ -1,4 +1,4 @@
-use crate::TierStatistics;
+use crate::{KhugepagedStatistics, TierStatistics};
 use pagelab_addr::PageSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -187,6 +187,9 @@ pub struct OsStatistics {
     /// 2 MiB pages made of smaller ones at once (MADV_COLLAPSE).
     #[serde(default, skip_serializing_if = "is_none")]
     pub collapsed: u64,
+    /// Work of khugepaged, where it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub khugepaged: Option<KhugepagedStatistics>,
     /// Base pages moved out of a page table's way.
     pub pages_migrated: u64,
     /// Part of all this that was touched where accesses were left out.
@@ -205,6 +208,13 @@ pub struct OsStatistics {
     pub resident_bytes: u64,
     /// The most that this ever was.
     pub peak_resident_bytes: u64,
+    /// Bytes among them that nothing maps any more, in large folios of which something is mapped: free only
+    /// when memory is short.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub partly_mapped_bytes: u64,
+    /// Large folios of which a part was unmapped.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub partly_mapped: u64,
     /// Bytes of page tables, as the page table says.
     pub table_bytes: u64,
     /// The most that this ever was.

@@ -2,6 +2,7 @@ use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
 use crate::frame_table::{FrameTable, Placing};
 use crate::hashed::{Hashed, Places};
+use crate::khugepaged::Khugepaged;
 use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
@@ -21,6 +22,7 @@ pub struct Os {
     pub(crate) frames: FrameTable,
     /// Loads from memory that was never written share a frame.
     zero_page: bool,
+    khugepaged: Option<Khugepaged>,
     /// By process number.
     pub(crate) spaces: Vec<Option<AddressSpace>>,
     statistics: OsStatistics,
@@ -118,10 +120,14 @@ impl Os {
         if !config.free_blocks.is_empty() {
             buddy.shuffle(&mut SplitMix64(seed));
         }
+        // Elsewhere pages are placed one by one.
+        let keeps_folios = matches!(placing, Placing::Anywhere) && config.manager.is_default();
+        let folios = keeps_folios.then_some(config.accounting);
         Ok(Os {
-            frames: FrameTable::new(buddy, placing, manager),
+            frames: FrameTable::new(buddy, placing, manager, folios),
             spaces: Vec::new(),
             statistics: OsStatistics::default(),
+            khugepaged: config.khugepaged.map(Khugepaged::new),
             eager: placement == Placement::Eager,
             zero_page: config.zero_page
                 && matches!(
@@ -213,14 +219,22 @@ impl Os {
         done
     }
 
-    /// Time between two ticks of the memory manager, in nanoseconds, if it has any.
+    /// Time until the next tick of the memory manager or of khugepaged, in nanoseconds, if there is any.
     pub fn tick_ns(&self) -> Option<f64> {
-        self.frames.manager().interval_ns()
+        match &self.khugepaged {
+            Some(khugepaged) => Some(khugepaged.sleep_ns()),
+            None => self.frames.manager().interval_ns(),
+        }
+    }
+
+    /// True if the work of ticks is done by a thread that has a processor for itself.
+    pub fn works_aside(&self) -> bool {
+        self.khugepaged.is_some()
     }
 
     /// True if page walks have to say which pages they found.
     pub fn tells_accesses(&self) -> bool {
-        self.tick_ns().is_some() || self.frames.tells_accesses()
+        self.frames.manager().interval_ns().is_some() || self.frames.tells_accesses()
     }
 
     /// Sets the accessed bit of the page in a frame, as a page walk does.
@@ -241,15 +255,25 @@ impl Os {
         self.call(table, directory, effects).mapper.move_in(page);
     }
 
-    /// Lets the memory manager do what it does every [`Os::tick_ns`]. What that was is added to
+    /// Lets the memory manager or khugepaged do what it does every [`Os::tick_ns`]. What that was is added to
     /// `effects`.
+    ///
+    /// # Errors
+    /// [`OsError`] when the page table has no place for a page; everything agrees all the same.
     pub fn tick<T: PageTable>(
         &mut self,
         table: &mut T,
         directory: &mut PageDirectory,
         effects: &mut Effects,
-    ) {
-        self.call(table, directory, effects).mapper.tick();
+    ) -> Result<(), OsError> {
+        let Some(mut khugepaged) = self.khugepaged else {
+            self.call(table, directory, effects).mapper.tick();
+            return Ok(());
+        };
+        let done = khugepaged.scan(&mut self.call(table, directory, effects));
+        self.khugepaged = Some(khugepaged);
+        self.account(effects);
+        done
     }
 
     /// Counts so far, and the state of memory.
@@ -259,6 +283,8 @@ impl Os {
         OsStatistics {
             resident_bytes: self.resident_bytes(),
             peak_resident_bytes: bytes(self.frames.peak_data_frames()),
+            partly_mapped_bytes: bytes(self.frames.folios.unmapped_frames()),
+            partly_mapped: self.frames.folios.deferred(),
             table_bytes: table.table_bytes(),
             peak_table_bytes: bytes(self.frames.peak_table_frames()),
             preallocated_bytes: bytes(self.frames.preallocated_frames()),

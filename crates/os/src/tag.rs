@@ -19,3 +19,21 @@ pub(crate) const fn data(size: PageSize) -> u8 {
         PageSize::Huge1G => 3,
     }
 }
+
+/// Added to the order of a folio.
+const FOLIO: u8 = 16;
+
+/// Data of the simulated processes, in a page of 4 KiB that is part of a folio of 2^`order`.
+pub(crate) const fn folio(order: u32) -> u8 {
+    FOLIO + order as u8
+}
+
+/// Order of the folio of which a page of 4 KiB is part.
+#[inline]
+pub(crate) const fn folio_order(tag: u8) -> Option<u32> {
+    if tag >= FOLIO {
+        Some((tag - FOLIO) as u32)
+    } else {
+        None
+    }
+}

@@ -205,3 +205,41 @@ fn policies_are_written_as_sizes() {
     let unknown = PagePolicy::try_from("3M".to_owned()).unwrap_err();
     assert!(unknown.to_string().contains("64K"), "{unknown}");
 }
+
+/// Smaller sizes where the largest does not fit (`alloc_anon_folio`): a VMA of 64 KiB and then 16 KiB more.
+#[test]
+fn of_several_sizes_the_largest_that_fits_is_taken() {
+    let policy = PagePolicy::try_from("thp+64K+16K".to_owned()).unwrap();
+    let mut machine = Machine::new(config(policy, 0.0), MapTable::new(Tables::None));
+    map(&mut machine, 512, 512 + 16 + 4, READ_WRITE);
+    for (vpn, pages) in [(700, 512), (1024 + 3, 16), (1040, 4)] {
+        let before = machine.os.statistics(&machine.table).anonymous;
+        touch(&mut machine, vpn);
+        let after = machine.os.statistics(&machine.table).anonymous;
+        let mapped = after.base - before.base + 512 * (after.large - before.large);
+        assert_eq!(mapped, pages, "around {vpn}");
+    }
+    assert_eq!(machine.os.statistics(&machine.table).faults, 3);
+    machine.check();
+}
+
+#[test]
+fn without_blocks_of_one_size_the_next_is_taken() {
+    let policy = PagePolicy::try_from("256K+64K".to_owned()).unwrap();
+    let config = OsConfig {
+        // Free blocks of 64 KiB alone.
+        free_blocks: vec![0, 0, 0, 0, 100],
+        ..config(policy, 0.0)
+    };
+    let mut machine = Machine::new(config, MapTable::new(Tables::None));
+    map(&mut machine, 0, 64, READ_WRITE);
+    touch(&mut machine, 0);
+    let statistics = machine.os.statistics(&machine.table);
+    assert_eq!(
+        (statistics.anonymous.base, statistics.fallbacks_folio),
+        (16, 1)
+    );
+    let blocks = statistics.blocks.unwrap();
+    assert_eq!((blocks.given, blocks.no_free_block), (0, 1));
+    machine.check();
+}

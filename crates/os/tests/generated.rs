@@ -5,7 +5,10 @@ mod support;
 
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, HugePages, Protection};
-use pagelab_os::{ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy, TieredConfig};
+use pagelab_os::{
+    Accounting, KhugepagedConfig, ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy,
+    TieredConfig,
+};
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig, RestSegs};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -179,10 +182,7 @@ fn run<T: PageTable>(
         }
         Step::Store(vpn) => machine.store(process, *vpn, serial),
         Step::Control(event) => machine.control(process, *event),
-        Step::Tick => {
-            machine.tick();
-            Ok(())
-        }
+        Step::Tick => machine.tick(),
         Step::MoveIn(vpn) => {
             let page = machine.page(process, *vpn);
             machine.move_in(page);
@@ -353,6 +353,23 @@ proptest! {
         steps in steps(1..60),
     ) {
         let config = two_nodes(policy, near_blocks * 4, manager);
+        with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
+    }
+
+    #[test]
+    fn every_page_reads_back_what_khugepaged_collapses(
+        design in design(),
+        accounting in prop_oneof![Just(Accounting::MmOwner), Just(Accounting::FolioMap)],
+        max_ptes_none in prop_oneof![Just(0u32), Just(511), 0u32..512],
+        pages_to_scan in prop_oneof![Just(4096u32), 1u32..2048],
+        steps in steps(1..60),
+    ) {
+        let khugepaged = KhugepagedConfig { max_ptes_none, pages_to_scan, ..KhugepagedConfig::default() };
+        let config = OsConfig {
+            accounting,
+            khugepaged: Some(khugepaged),
+            ..config(PagePolicy::ThpMadvise, 0.1)
+        };
         with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
     }
 

@@ -99,7 +99,7 @@ fn a_large_page_is_split_and_only_the_part_written_copied() {
 }
 
 #[test]
-fn part_of_a_large_page_is_unmapped_and_its_frames_are_free() {
+fn part_of_a_large_page_is_unmapped_and_its_frames_are_free_with_the_rest() {
     let mut machine = Machine::new(
         config(PagePolicy::Thp, 0.0),
         MapTable::new(Placement::Anywhere),
@@ -111,11 +111,19 @@ fn part_of_a_large_page_is_unmapped_and_its_frames_are_free() {
         len: 100 * PAGE_BYTES,
     };
     machine.control(0, event).unwrap();
-    assert_eq!(machine.effects.frames_freed, 100);
-    // It has been split before.
+    // The page has been split before; the folio has not.
     assert_eq!(machine.effects.entries_unmapped, 100);
-    assert_eq!(machine.os.frames().data_frames(), 412);
+    assert_eq!(machine.effects.frames_freed, 0);
+    assert_eq!(machine.os.frames().data_frames(), 512);
     assert_eq!(machine.load(0, 512), Ok(1));
+    machine.check();
+    let rest = Control::Unmap {
+        addr: 512 * PAGE_BYTES,
+        len: 512 * PAGE_BYTES,
+    };
+    machine.control(0, rest).unwrap();
+    assert_eq!(machine.effects.frames_freed, 512);
+    assert_eq!(machine.os.frames().data_frames(), 0);
     machine.check();
 }
 

@@ -130,10 +130,9 @@ pub struct Machine<M> {
     current: Option<(u32, usize)>,
     /// The core on which all runs that does, where each program has its own.
     pub(crate) pinned: Option<usize>,
-    /// When the memory manager is to work next, and how often, in slots; `None` for one that need
-    /// not.
+    /// When the memory manager or khugepaged is to work next, in slots.
     next_tick: u64,
-    tick: Option<u64>,
+    slots_per_ns: f64,
     /// Page walks have to say which pages they found.
     tells_accesses: bool,
     /// A core that goes on with another address space forgets the translations of the one before.
@@ -247,7 +246,7 @@ impl<M: Mmu> Machine<M> {
         check(config)?;
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
-        let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
+        let next_tick = next_tick(&os, slots_per_ns, 0);
         let tells_accesses = os.tells_accesses();
         let latencies = Latencies::new(config);
         // Policies that leave something to chance draw for each core and level by themselves.
@@ -330,8 +329,8 @@ impl<M: Mmu> Machine<M> {
             threads: HashMap::new(),
             current: None,
             pinned: None,
-            next_tick: tick.unwrap_or(u64::MAX),
-            tick,
+            next_tick,
+            slots_per_ns,
             tells_accesses,
             flushes: !config.tlb.asids,
             tlb_entries: config.tlb.l2_4k.entries as usize,
@@ -522,7 +521,7 @@ impl<M: Mmu> Machine<M> {
         self.counts.mispredicted += Mispredicted::count(&self.mispredicted);
         self.counts.accesses += addr.len() as u64;
         if self.begins_turn() {
-            self.after_turn(core);
+            self.after_turn(core)?;
         }
         if self.counts.accesses == self.timeline.next() {
             let sample = self.sample();
@@ -539,7 +538,7 @@ impl<M: Mmu> Machine<M> {
 
     /// Work between two turns, by the clock of a core: what others bring into the last level, and the memory
     /// manager's.
-    fn after_turn(&mut self, core: usize) {
+    fn after_turn(&mut self, core: usize) -> Result<(), RunError> {
         let now = self.cores[core].clock.now();
         if let Some(others) = &mut self.others {
             let memory = &mut self.memory;
@@ -550,8 +549,9 @@ impl<M: Mmu> Machine<M> {
             });
         }
         if now >= self.next_tick {
-            self.tick(core);
+            self.tick(core)?;
         }
+        Ok(())
     }
 
     /// Brings in what others would have used for so long before the clocks began.
@@ -561,17 +561,19 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
-    /// Lets the memory manager work, on the core that gets there first.
+    /// Lets the memory manager work on the core that gets there first, khugepaged on a processor of its own.
     #[cold]
-    fn tick(&mut self, core: usize) {
+    fn tick(&mut self, core: usize) -> Result<(), RunError> {
         self.effects.clear();
         self.os
-            .tick(self.mmu.table_mut(), &mut self.directory, &mut self.effects);
+            .tick(self.mmu.table_mut(), &mut self.directory, &mut self.effects)?;
         self.invalidate();
         let (kernel, migration) = self.costs.of(&self.effects);
-        self.kernel(core, kernel, migration);
-        let clock = &self.cores[core].clock;
-        self.next_tick = self.tick.map_or(u64::MAX, |tick| clock.now() + tick);
+        let own = if self.os.works_aside() { 0 } else { kernel };
+        self.kernel(core, own, migration);
+        let now = self.cores[core].clock.now();
+        self.next_tick = next_tick(&self.os, self.slots_per_ns, now);
+        Ok(())
     }
 
     /// Spends time in the kernel between two accesses of a core.
@@ -648,4 +650,11 @@ impl<M: Mmu> Machine<M> {
         let last = self.current.map(|(_, core)| core);
         last.or(self.pinned).unwrap_or(0)
     }
+}
+
+/// When the memory manager or khugepaged is to work next, in slots.
+fn next_tick(os: &Os, slots_per_ns: f64, now: u64) -> u64 {
+    os.tick_ns().map_or(u64::MAX, |ns| {
+        now.saturating_add((ns * slots_per_ns).round() as u64)
+    })
 }

@@ -140,9 +140,13 @@ impl<T: PageTable> Machine<T> {
         Ok(translation)
     }
 
-    /// Lets the memory manager move pages.
-    pub fn tick(&mut self) {
-        self.call(|os, table, directory, effects| os.tick(table, directory, effects));
+    /// Lets the memory manager move pages, or khugepaged collapse them.
+    pub fn tick(&mut self) -> Result<(), OsError> {
+        let collapses = self.os.config().khugepaged.is_some();
+        self.table.collapsing = collapses.then(HashMap::new);
+        let done = self.call(|os, table, directory, effects| os.tick(table, directory, effects));
+        self.table.collapsing = None;
+        done
     }
 
     /// Moves a page into its set of a restrictive segment.
@@ -189,6 +193,7 @@ impl<T: PageTable> Machine<T> {
                 FrameUse::PageTable => "table",
                 _ if frames.is_preallocated(pfn) => "preallocated",
                 _ if frames.is_restricted(pfn) => "restricted",
+                _ if frames.is_unmapped_part(pfn) => "partly mapped",
                 // Nothing stays pinned between calls.
                 FrameUse::Unmovable(_) => panic!("{pfn:?} is pinned"),
                 FrameUse::Movable(_) => "data",
@@ -203,14 +208,18 @@ impl<T: PageTable> Machine<T> {
             self.table.table_bytes()
         );
         assert_eq!(count("preallocated"), frames.preallocated_frames());
-        assert_eq!(count("data"), frames.data_frames());
+        let unmapped = count("partly mapped");
+        let statistics = self.os.statistics(&self.table);
         assert_eq!(
-            u64::from(count("data")) * PAGE_BYTES,
-            self.os.resident_bytes()
+            u64::from(unmapped) * PAGE_BYTES,
+            statistics.partly_mapped_bytes
         );
+        let data = count("data") + unmapped;
+        assert_eq!(data, frames.data_frames());
+        assert_eq!(u64::from(data) * PAGE_BYTES, self.os.resident_bytes());
         let map = self.os.memory_map(100);
         let sum: u32 = map.iter().map(|cell| cell.data).sum();
-        assert_eq!(sum, count("data"));
+        assert_eq!(sum, data);
         let held = self.data_frames();
         assert_eq!(
             held,

@@ -1,0 +1,247 @@
+//! Large folios of anonymous memory: who maps them, and memory of theirs that nobody maps any more.
+//!
+//! Here are those that entries of 4 KiB map, and those of 2 MiB that several address spaces map. A folio of
+//! which a part is unmapped keeps that part until memory is short (`deferred_split_folio` and its shrinker in
+//! mm/huge_memory.c).
+
+use crate::accounting::{Accounting, Sharing};
+use crate::frame_table::FrameTable;
+use crate::tag;
+use pagelab_addr::{Asid, PageSize, Pfn};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+struct Folio {
+    order: u32,
+    /// Mappings by entries of any size (`folio_large_mapcount`).
+    mappings: u32,
+    sharing: Sharing,
+    /// Pages that nobody maps any more.
+    unmapped: u32,
+}
+
+/// The large folios, by their first frames.
+#[derive(Clone, Debug)]
+pub(crate) struct Folios {
+    scheme: Accounting,
+    by_head: BTreeMap<u32, Folio>,
+    /// Folios with pages that nobody maps, the first to have one first.
+    partly_mapped: Vec<u32>,
+    unmapped: u32,
+    /// Folios that ever came to have such pages.
+    deferred: u64,
+}
+
+impl Folios {
+    pub(crate) fn new(scheme: Accounting) -> Self {
+        Folios {
+            scheme,
+            by_head: BTreeMap::new(),
+            partly_mapped: Vec::new(),
+            unmapped: 0,
+            deferred: 0,
+        }
+    }
+
+    /// Frames of folios that nobody maps any more.
+    pub(crate) fn unmapped_frames(&self) -> u32 {
+        self.unmapped
+    }
+
+    /// Folios of which a part was ever unmapped.
+    pub(crate) fn deferred(&self) -> u64 {
+        self.deferred
+    }
+
+    fn insert(&mut self, head: Pfn, order: u32) {
+        let folio = Folio {
+            order,
+            mappings: 0,
+            sharing: Sharing::new(self.scheme, order),
+            unmapped: 0,
+        };
+        self.by_head.insert(head.0, folio);
+    }
+
+    fn has(&self, head: Pfn) -> bool {
+        self.by_head.contains_key(&head.0)
+    }
+
+    fn get_mut(&mut self, head: Pfn) -> &mut Folio {
+        match self.by_head.get_mut(&head.0) {
+            Some(folio) => folio,
+            None => unreachable!("no folio begins at frame {}", head.0),
+        }
+    }
+
+    fn add(&mut self, head: Pfn, mm: Asid, count: u32) {
+        let folio = self.get_mut(head);
+        folio.mappings += count;
+        folio.sharing.add(mm, count, folio.mappings);
+    }
+
+    fn subtract(&mut self, head: Pfn, mm: Asid, count: u32) {
+        let folio = self.get_mut(head);
+        folio.mappings -= count;
+        folio.sharing.remove(mm, count, folio.mappings);
+    }
+
+    /// Notes that nobody maps one more page of a folio. True if that was the last.
+    fn unmap(&mut self, head: Pfn) -> bool {
+        self.unmapped += 1;
+        let folio = self.get_mut(head);
+        folio.unmapped += 1;
+        let (all, first) = (folio.unmapped == 1 << folio.order, folio.unmapped == 1);
+        if first && !all {
+            self.deferred += 1;
+            self.partly_mapped.push(head.0);
+        }
+        all
+    }
+
+    fn remove(&mut self, head: Pfn) -> Option<Folio> {
+        let folio = self.by_head.remove(&head.0)?;
+        if folio.unmapped > 0 {
+            self.unmapped -= folio.unmapped;
+            self.partly_mapped.retain(|&other| other != head.0);
+        }
+        Some(folio)
+    }
+
+    /// A folio of 2 MiB has moved.
+    pub(crate) fn moved(&mut self, from: Pfn, to: Pfn) {
+        if let Some(folio) = self.by_head.remove(&from.0) {
+            self.by_head.insert(to.0, folio);
+        }
+    }
+}
+
+impl FrameTable {
+    /// First frame of the folio around the first frame of a mapped page, if it is one of those here.
+    #[inline]
+    fn folio(&self, pfn: Pfn) -> Option<Pfn> {
+        let tag = self.buddy.tag(pfn);
+        match tag::folio_order(tag) {
+            Some(order) => Some(Pfn(pfn.0 & !((1 << order) - 1))),
+            None if tag == tag::data(PageSize::Large2M) && self.folios.has(pfn) => Some(pfn),
+            None => None,
+        }
+    }
+
+    /// True if a frame is part of a folio and nobody maps it any more.
+    pub fn is_unmapped_part(&self, pfn: Pfn) -> bool {
+        tag::folio_order(self.buddy.tag(pfn)).is_some() && self.map_count(pfn) == 0
+    }
+
+    /// Makes a folio of a block that nobody maps, for entries of 4 KiB.
+    pub(crate) fn make_folio(&mut self, head: Pfn, order: u32) {
+        self.buddy.set_tag(head, order, tag::folio(order));
+        self.folios.insert(head, order);
+    }
+
+    /// Notes that an address space alone maps a page of 2 MiB, before others do.
+    pub(crate) fn note_alone(&mut self, head: Pfn, size: PageSize, mm: Asid) {
+        if size == PageSize::Large2M && self.keeps_folios && !self.folios.has(head) {
+            self.folios.insert(head, size.order());
+            self.folios.add(head, mm, 1);
+        }
+    }
+
+    /// Notes that entries of 4 KiB map a page of 2 MiB from now on, in the address spaces that mapped it.
+    pub(crate) fn note_split(&mut self, head: Pfn, mms: &[Asid]) {
+        let order = PageSize::Large2M.order();
+        let fresh = !self.folios.has(head);
+        if fresh {
+            self.folios.insert(head, order);
+        }
+        for &mm in mms {
+            let counted = u32::from(!fresh);
+            self.folios.add(head, mm, (1 << order) - counted);
+        }
+        self.buddy.set_tag(head, order, tag::folio(order));
+    }
+
+    /// Counts a mapping of a page in its folio.
+    #[inline]
+    pub(crate) fn add_to_folio(&mut self, pfn: Pfn, mm: Asid) {
+        if let Some(head) = self.folio(pfn) {
+            self.folios.add(head, mm, 1);
+        }
+    }
+
+    /// The same of a mapping that is no more.
+    #[inline]
+    pub(crate) fn subtract_from_folio(&mut self, pfn: Pfn, mm: Asid) {
+        if let Some(head) = self.folio(pfn) {
+            self.folios.subtract(head, mm, 1);
+        }
+    }
+
+    /// True if other address spaces may have a page of this one's, or of its folio (`folio_likely_mapped_shared`).
+    pub(crate) fn maybe_shared(&self, pfn: Pfn, mm: Asid) -> bool {
+        let folio = self.folio(pfn);
+        let folio = folio.and_then(|head| self.folios.by_head.get(&head.0));
+        let shared = folio.and_then(|folio| folio.sharing.maybe_shared(mm, folio.mappings));
+        shared.unwrap_or(self.map_count(pfn) > 1)
+    }
+
+    /// True if a store of an address space may keep its page of a folio; `None` for a page that is in none.
+    pub(crate) fn folio_may_be_reused(&self, pfn: Pfn, mm: Asid) -> Option<bool> {
+        tag::folio_order(self.buddy.tag(pfn))?;
+        let folio = self.folios.by_head.get(&self.folio(pfn)?.0)?;
+        Some(folio.sharing.may_reuse(mm, folio.mappings))
+    }
+
+    /// Frees a page that nobody maps, or has its folio keep it. Returns the number of frames freed.
+    pub(crate) fn free_page_of_folio(&mut self, pfn: Pfn, size: PageSize) -> u32 {
+        let Some(head) = self.folio(pfn) else {
+            self.free_block(pfn, size.order());
+            return size.base_pages();
+        };
+        if size == PageSize::Base4K && !self.folios.unmap(head) {
+            return 0;
+        }
+        let order = self.folios.remove(head).map_or(0, |folio| folio.order);
+        self.free_block(head, order);
+        1 << order
+    }
+
+    /// Makes the pages of a folio that somebody maps pages by themselves, and frees the others
+    /// (`split_folio`). Returns the number of frames freed.
+    pub(crate) fn dissolve(&mut self, head: Pfn) -> u32 {
+        let Some(folio) = self.folios.remove(head) else {
+            return 0;
+        };
+        let mut freed = 0;
+        for pfn in (head.0..head.0 + (1 << folio.order)).map(Pfn) {
+            if self.map_count(pfn) > 0 {
+                self.buddy.set_tag(pfn, 0, tag::data(PageSize::Base4K));
+            } else {
+                self.free_block(pfn, 0);
+                freed += 1;
+            }
+        }
+        self.data_frames -= freed;
+        freed
+    }
+
+    /// Makes a page that is part of a folio one by itself, so that it can be moved.
+    pub(crate) fn part_with_folio(&mut self, pfn: Pfn) {
+        if tag::folio_order(self.buddy.tag(pfn)).is_some()
+            && let Some(head) = self.folio(pfn)
+        {
+            self.dissolve(head);
+        }
+    }
+
+    /// Frees what nobody maps of folios, since memory is short (`deferred_split_scan`). Whether any was freed.
+    #[cold]
+    pub(crate) fn shrink(&mut self) -> bool {
+        let partly_mapped = std::mem::take(&mut self.folios.partly_mapped);
+        let freed: u32 = partly_mapped
+            .into_iter()
+            .map(|head| self.dissolve(Pfn(head)))
+            .sum();
+        freed > 0
+    }
+}
