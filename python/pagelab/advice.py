@@ -45,9 +45,11 @@ def to_have(comparison: Comparison, run: Run) -> list[Advice]:
         return [_setting("for all programs that ask", "madvise", SETTINGS / "enabled", setting)]
     if run.pages == "2M":
         return _transparent(comparison, setting)
-    kib = units.parse_size(run.pages) // 1024
-    file = SETTINGS / f"hugepages-{kib}kB/enabled"
-    return [_setting("for all programs, with Linux 6.8 or later", "always", file)]
+    files = [
+        SETTINGS / f"hugepages-{units.parse_size(size) // 1024}kB/enabled"
+        for size in run.pages.split("+")
+    ]
+    return [_setting("for all programs, with Linux 6.8 or later", "always", file) for file in files]
 
 
 def _setting(whom: str, value: str, file: Path, now: str | None = None) -> Advice:

@@ -53,8 +53,9 @@ def decide(comparison: Comparison) -> Decision:
 
 def subject(base: Run, run: Run) -> str:
     """Difference from the baseline: `2 MB pages`, `dpt`, `dpt with 2 MB pages`."""
-    sizes = {"madvise": "2 MB pages where the program asks for them"}
-    pages = sizes.get(run.pages, f"{run.pages[:-1]} {run.pages[-1]}B pages")
+    sizes = " and ".join(f"{size[:-1]} {size[-1]}B" for size in run.pages.split("+"))
+    asked = "2 MB pages where the program asks for them"
+    pages = asked if run.pages == "madvise" else f"{sizes} pages"
     if run.pages == base.pages:
         return run.design
     return pages if run.design == base.design else f"{run.design} with {pages}"

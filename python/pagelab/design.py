@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pagelab import _core, pages
+from pagelab import _core, pages, systems
 from pagelab.errors import UsageError, unknown
 
 # A number, text, a truth value, a list of those, or a table of them by key.
@@ -34,7 +34,8 @@ class Design:
 
     `name` is one of `pagelab list designs`; `changes` are `KEY=VALUE` of the machine's keys that
     are the design's own, without the page table's name before them; `pages` is the page size that
-    memory is backed with where it can be, `None` for what the machine says.
+    memory is backed with where it can be, and `system` the operating system (`pagelab.systems`),
+    each `None` for what the machine says.
 
     >>> from pagelab import designs
     >>> designs.dpt(cpd=False)
@@ -46,6 +47,7 @@ class Design:
     name: str
     changes: tuple[str, ...] = ()
     pages: str | None = None
+    system: str | None = None
 
     @staticmethod
     def parse(text: str) -> "Design":
@@ -53,6 +55,8 @@ class Design:
 
         >>> Design.parse("dpt:cpd=false")
         Design('dpt:cpd=false')
+        >>> Design.parse("radix:pages=64K:os=foliomap").overrides
+        ['memory.page_policy=64K', 'memory.accounting=foliomap']
         >>> Design.parse("victima")
         Design('radix+victima')
         >>> Design.parse("dtp")
@@ -60,6 +64,8 @@ class Design:
         ...
         pagelab.errors.UsageError: unknown design 'dtp'; did you mean 'dpt'? Valid: ...
         """
+        # An operating system has parameters of its own, and comes last.
+        text, _, system = text.partition(":os=")
         name, *changes = text.split(":")
         try:
             name = _core.design(name)[0]
@@ -75,7 +81,7 @@ class Design:
                 size = pages.parse(value)
             else:
                 keys.append(change)
-        return Design(name, tuple(keys), size)
+        return Design(name, tuple(keys), size, systems.parse(system) if system else None)
 
     def with_tlb(self, tlb: Tlb) -> "Design":
         """The page table with another TLB. Raises UsageError where they do not go together.
@@ -97,7 +103,8 @@ class Design:
     @property
     def label(self) -> str:
         """Name in results: everything but the page size."""
-        return ":".join([self.name, *self.changes])
+        system = [f"os={self.system}"] if self.system else []
+        return ":".join([self.name, *self.changes, *system])
 
     @property
     def title(self) -> str:
@@ -114,11 +121,15 @@ class Design:
             for change in self.changes
         ]
         if self.pages is not None:
-            keys.append(f"memory.page_policy={pages.SIZES[self.pages]}")
+            keys += assignments({"memory.page_policy": pages.policy(self.pages)})
+        if self.system is not None:
+            keys += systems.overrides(self.system)
         return keys
 
     def __str__(self) -> str:
-        return self.label if self.pages is None else f"{self.label}:pages={self.pages}"
+        size = [f"pages={self.pages}"] if self.pages else []
+        system = [f"os={self.system}"] if self.system else []
+        return ":".join([self.name, *self.changes, *size, *system])
 
     def __repr__(self) -> str:
         return f"Design('{self}')"

@@ -3,18 +3,15 @@
 `pagelab.machines` has the presets.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from pagelab import _core
+from pagelab import systems
 from pagelab.design import Value, assignments, check
-from pagelab.errors import unknown
 from pagelab.measuring import here
-from pagelab.sources import parameters
 
 
 @dataclass(frozen=True)
@@ -79,20 +76,4 @@ class MachineBase:
 
 def manager(text: str | None) -> list[str]:
     """The change of the machine that names a memory manager: `interleave:weights=3:2`."""
-    if text is None:
-        return []
-    valid = [known for known, _ in _core.managers()]
-    name, _, rest = text.partition(":")
-    if name not in valid:
-        raise unknown("manager", name, valid)
-    keys = [f"{key}={_toml(value)}" for key, value in parameters(rest.split(",")).items()]
-    return [f"memory.manager={{{', '.join([f'name={json.dumps(name)}', *keys])}}}"]
-
-
-def _toml(value: str) -> str:
-    """A number as it is, anything else as a string."""
-    try:
-        float(value)
-    except ValueError:
-        return json.dumps(value)
-    return value
+    return [] if text is None else [systems.manager(text)]

@@ -1,6 +1,6 @@
 """Page sizes, by the names that results and options have for them."""
 
-from pagelab.errors import unknown
+from pagelab.errors import UsageError, unknown
 
 # The operating system's policies that they stand for, `memory.page_policy` of the machine. Between
 # 4K and 2M they are those of Linux's folios; `madvise` is 2M where the program asks for it.
@@ -14,13 +14,62 @@ SIZES = {
 
 
 def parse(text: str) -> str:
-    """A page size as results have it. Raises UsageError for what is none.
+    """A page size as results have it, or several; raises UsageError for what is none.
 
-    >>> parse("2m"), parse("64 KiB")
-    ('2M', '64K')
+    >>> parse("2m"), parse("64 KiB"), parse("64K+2M")
+    ('2M', '64K', '2M+64K')
     """
+    sizes = [_one(part) for part in text.split("+")]
+    if len(sizes) == 1:
+        return sizes[0]
+    for size in sizes:
+        if size in ("4K", "1G", "madvise"):
+            raise UsageError(f"{text}: {size} goes with no other size")
+    if len(set(sizes)) < len(sizes):
+        raise UsageError(f"{text} names a size twice")
+    return "+".join(size for size in reversed(SIZES) if size in sizes)
+
+
+def _one(text: str) -> str:
     written = text.replace(" ", "").upper().removesuffix("IB").removesuffix("B")
     for size in SIZES:
         if size.upper() == written:
             return size
     raise unknown("page size", text, SIZES)
+
+
+def policy(size: str) -> str:
+    """The operating system's policy that a page size stands for.
+
+    >>> policy("2M+64K")
+    'thp+64K'
+    """
+    return "+".join(SIZES[one] for one in size.split("+"))
+
+
+def of_policy(policy: str) -> str:
+    """The page size that stands for a policy, or the policy itself.
+
+    >>> of_policy("thp+64K")
+    '2M+64K'
+    """
+    sizes = {policy: size for size, policy in SIZES.items()}
+    return "+".join(sizes.get(one, one) for one in policy.split("+"))
+
+
+def largest(size: str) -> str:
+    """The largest of several sizes.
+
+    >>> largest("2M+64K")
+    '2M'
+    """
+    return size.partition("+")[0]
+
+
+def kib(size: str) -> int:
+    """A single page size in KiB.
+
+    >>> kib("2M")
+    2048
+    """
+    return int(size[:-1]) << {"K": 0, "M": 10, "G": 20}[size[-1]]

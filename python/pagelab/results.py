@@ -39,7 +39,7 @@ from pagelab.counts import (
     Walks,
 )
 from pagelab.errors import PagelabError, UsageError
-from pagelab.pages import SIZES
+from pagelab.pages import largest, of_policy
 from pagelab.sources import Trace
 
 if TYPE_CHECKING:
@@ -66,10 +66,6 @@ class Table(Model):
         from pagelab import frames
 
         return frames.polars_frame(self.to_arrow())
-
-
-# Page size that a machine's `memory.page_policy` is called as.
-_PAGE_SIZES = {policy: size for size, policy in SIZES.items()}
 
 
 class Run(Table):
@@ -140,7 +136,7 @@ class Run(Table):
         machine = raw.get("machine")
         memory = machine.get("memory") if isinstance(machine, dict) else None
         policy = memory.get("page_policy", "base") if isinstance(memory, dict) else "base"
-        return {"pages": _PAGE_SIZES.get(policy, policy)} | raw
+        return {"pages": of_policy(policy)} | raw
 
     @property
     def machine_name(self) -> str:
@@ -493,7 +489,7 @@ def same_windows(*runs: Run) -> bool:
 
 def _bytes(pages: str) -> int:
     """A page size as a number; what is none comes after all that are."""
-    match = re.fullmatch(r"(\d+)([KMG])", pages)
+    match = re.fullmatch(r"(\d+)([KMG])", largest(pages))
     return int(match[1]) << {"K": 10, "M": 20, "G": 30}[match[2]] if match else sys.maxsize
 
 

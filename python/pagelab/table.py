@@ -47,6 +47,10 @@ _COLUMNS = {
     ),
     "mpki": Column("MPKI", lambda _, run: f"{run.per_kilo('l2_tlb_misses')[0]:.2f}"),
     "tables": Column("tables", lambda _, run: units.size(run.os.peak_table_bytes)),
+    "table": Column("design", lambda _, run: _apart(run)[0] + ("" if run.complete else "*")),
+    "system": Column("OS", lambda _, run: _apart(run)[1] or "linux"),
+    "copies": Column("copies", lambda _, run: units.count(run.os.cow_copies)),
+    "kept": Column("kept", lambda _, run: units.count(run.os.cow_reuses)),
     "memory": Column("memory", lambda _, run: units.size(run.memory)),
 }
 
@@ -59,14 +63,27 @@ _OF_PAGES = (
     *("design", "pages", "speed", "cycles", "data", "translation", "faults", "zeroing", "mpki"),
     "memory",
 )
+# And operating systems: pages that stores after a fork copied, and that they kept.
+_OF_SYSTEMS = (
+    *("table", "system", "pages", "speed", "cycles", "translation", "faults", "copies", "kept"),
+    "memory",
+)
 
 # Least part of a longer name that is in a line, with the rest in the next.
 _NAME = 12
 
 
+def _apart(run: Run) -> tuple[str, str]:
+    """A run's design without its operating system, and that."""
+    design, _, system = run.design.partition(":os=")
+    return design, system
+
+
 def columns(comparison: Comparison) -> list[Column]:
     """The columns for what is compared."""
     names = _OF_TABLES if comparison.page_sizes == ["4K"] else _OF_PAGES
+    if any(":os=" in run.design for run in comparison.runs):
+        names = _OF_SYSTEMS
     return [_COLUMNS[name] for name in names]
 
 
@@ -161,11 +178,18 @@ def terminal_table(comparison: Comparison, machine: str | None = None) -> Table:
 def legend(comparison: Comparison) -> str:
     """Meaning of the columns, in lines of 80 columns at most."""
     base = comparison.baseline
-    if columns(comparison) == [_COLUMNS[name] for name in _OF_TABLES]:
+    shown = columns(comparison)
+    if shown == [_COLUMNS[name] for name in _OF_TABLES]:
         words = (
             f"comp., data, transl., OS: percent of cycles spent computing{_branches(base)}, "
             "waiting for data, translating, in the kernel. walk: mean cycles of a "
             "page walk."
+        )
+    elif _COLUMNS["system"] in shown:
+        words = (
+            "transl., faults: percent of cycles spent translating, in faults and unmapping. "
+            "copies, kept: pages that stores after a fork copied, or kept. memory: peak, with "
+            "page tables."
         )
     else:
         words = (
@@ -174,9 +198,10 @@ def legend(comparison: Comparison) -> str:
         )
     text = (
         f"{_machines(comparison)}speed: against {comparison.on(base.machine_name).label(base)}"
-        f"{' of the same machine' if len(comparison.machines) > 1 else ''}. {words} "
-        "MPKI: second-level TLB misses per 1000 instructions."
+        f"{' of the same machine' if len(comparison.machines) > 1 else ''}. {words}"
     )
+    if _COLUMNS["mpki"] in shown:
+        text += " MPKI: second-level TLB misses per 1000 instructions."
     lines = textwrap.wrap(text, 80)
     if base.sample is not None:
         lines += _sampling(base)

@@ -66,6 +66,7 @@ def compare(
     machine: options.Machines = None,
     pages: options.Pages = None,
     thp: options.Thp = False,
+    system: options.System = None,
     changes: options.Set = None,
     buddyinfo: options.Buddyinfo = None,
     seed: options.Seed = None,
@@ -96,16 +97,15 @@ def compare(
     Records PROGRAM (or takes a trace or workload), simulates it under every design, prints a
     table and writes report.html, result.json and result.parquet into a result directory.
 
-    Ctrl-C while recording ends the program and compares what was recorded; while simulating it
-    reports what was simulated, as SIGTERM does within seconds. All mark the result incomplete.
+    Ctrl-C ends the program, or the simulation, and compares what there is, as SIGTERM does.
 
-    Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
-    cannot be run, 127 when there is none, 130 (SIGTERM: 143) when the simulation was stopped.
+    Exits with the program's own status; 125 where pagelab fails, 126 or 127 where the program
+    cannot be run or is not there, 130 (SIGTERM: 143) where the simulation was stopped.
     """
     # First: measuring the machine may take minutes.
     store.check(out)
     window = window_.parse(skip, limit, sample, in_instructions, warm_up)
-    chosen = options.designs(designs)
+    chosen = options.with_systems(options.designs(designs), system)
     sizes = options.page_sizes(pages, thp)
     asked, name, window = _given(
         program, trace, workload, window, sampled=sampled, full=full, windows=windows

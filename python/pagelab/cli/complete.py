@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from pagelab import _core
+from pagelab import systems as operating_systems
 
 Known = Callable[[], list[tuple[str, str]]]
 Complete = Callable[[str], Iterator[tuple[str, str]]]
@@ -40,5 +41,6 @@ machine = names(_machines)
 machines = listed(_machines)
 workload = names(_core.workloads)
 manager = names(_core.managers)
+systems = listed(operating_systems.listed)
 design = names(_core.designs)
 designs = listed(_core.designs)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pagelab import _core, api, buddyinfo, pages
+from pagelab import _core, api, buddyinfo, pages, systems
 from pagelab.cli import complete
 from pagelab.design import Design, names
 from pagelab.emulator import VARIABLE
@@ -64,7 +65,8 @@ Pages = Annotated[
     typer.Option(
         "--pages",
         metavar="SIZE[,SIZE...]",
-        help="Back memory with pages of this size where they fit: 4K, 64K, 2M, 1G, madvise.",
+        help="Back memory with pages of this size where they fit: 4K, 64K, 2M, 1G, madvise, "
+        "or of several: 2M+64K.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random in a run.")]
@@ -81,6 +83,15 @@ Manager = Annotated[
         metavar="NAME[:KEY=VALUE,...]",
         help="Which node of memory pages come from (pagelab list managers).",
         autocompletion=complete.manager,
+    ),
+]
+System = Annotated[
+    str | None,
+    typer.Option(
+        "--os",
+        metavar="NAME[,NAME...]",
+        help="Operating systems to compare: linux, linux-6.12, foliomap, or a memory manager.",
+        autocompletion=complete.systems,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
@@ -252,6 +263,23 @@ def fragmented(found: list[Machine_], file: Path | None, *, quiet: bool) -> list
     say = (lambda _: None) if quiet else api.tell_once
     say(f"memory begins as in {file}: {free}")
     return [buddyinfo.on(one, free, say) for one in found]
+
+
+def with_systems(designs: list[Design] | None, text: str | None) -> list[Design] | None:
+    """Each design (radix if none is named) under each operating system of a list with commas."""
+    if text is None:
+        return designs
+    asked = [systems.parse(part.strip()) for part in text.split(",") if part.strip()]
+    if not asked:
+        raise UsageError(f"--os names no operating system. Valid: {', '.join(systems.names())}")
+    # The default needs no name, and comes first: the others are compared with it.
+    others = dict.fromkeys(system for system in asked if system != "linux")
+    named = [*([None] if "linux" in asked else []), *others]
+    return [
+        replace(design, system=system)
+        for design in designs or [Design("radix")]
+        for system in named
+    ]
 
 
 def save_and_show(save: Callable[[], Path | None], show: Callable[[Path | None], None]) -> None:

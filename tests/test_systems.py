@@ -1,0 +1,85 @@
+"""Operating systems beside each other: what a program copies after its child has gone."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import pagelab
+from emulators import needs_recorder
+from pagelab import systems, table
+from pagelab.design import Design
+from pagelab.errors import UsageError
+
+SOURCE = Path(__file__).with_name("record") / "snapshot.c"
+PAGES = (8 << 20) // 4096
+# Pages that are not the program's memory, and are written after the fork.
+OTHERS = 40
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> pagelab.Recording:
+    folder = tmp_path_factory.mktemp("snapshot")
+    program = folder / "snapshot"
+    subprocess.run(["gcc", "-O1", "-static", SOURCE, "-o", program], check=True)
+    return pagelab.record([program, "8"], folder / "snapshot.trace")
+
+
+# As counted in kernels (docs/foliomap.md): with the child gone Linux 6.12 copies a page of a large
+# folio at each write, FolioMap none, Linux 7.2 none where two address spaces at most had it. A huge
+# page that one entry maps, and a page of 4 KiB, all of them keep.
+@needs_recorder
+@pytest.mark.parametrize(
+    ("system", "size", "copied"),
+    [
+        ("linux-6.12", "4K", 0),
+        ("linux-6.12", "64K", PAGES),
+        ("linux-6.12", "2M", 0),
+        ("linux", "64K", 0),
+        ("linux", "2M", 0),
+        ("foliomap", "64K", 0),
+    ],
+)
+def test_a_snapshot_copies_what_kernels_copied(
+    snapshot: pagelab.Recording, system: str, size: str, copied: int
+) -> None:
+    run = pagelab.simulate(snapshot, Design("radix", pages=size, system=system), machine="zen3")
+    assert run.os.forks == 1
+    assert copied <= run.os.cow_copies <= copied + OTHERS
+    kept = {"4K": PAGES, "64K": PAGES, "2M": PAGES // 512}[size] if not copied else 0
+    assert kept <= run.os.cow_reuses <= kept + OTHERS
+
+
+def test_systems_are_named_as_they_are_read() -> None:
+    for text in ["radix:pages=64K:os=linux-6.12", "dpt:os=interleave:weights=3:2"]:
+        assert str(Design.parse(text)) == text
+    assert Design.parse("radix:os=linux:max_ptes_none=0:scan_sleep_ms=5").overrides == [
+        "memory.accounting=mm_owner",
+        "memory.khugepaged.max_ptes_none=0",
+        "memory.khugepaged.scan_sleep_ms=5",
+    ]
+
+
+@pytest.mark.parametrize("text", ["linux-7", "linux:fast", "interleave:weights"])
+def test_what_is_no_system_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        systems.parse(text)
+
+
+@needs_recorder
+def test_systems_are_a_column_of_the_table(snapshot: pagelab.Recording) -> None:
+    designs = [Design("radix"), Design("radix", system="linux-6.12")]
+    found = pagelab.compare(snapshot, designs, machine="zen3", pages="64K")
+    rows = [line.split() for line in found.table().splitlines() if line.startswith("radix")]
+    assert [row[:3] for row in rows] == [["radix", "linux", "64K"], ["radix", "linux-6.12", "64K"]]
+    assert rows[0][3] == "base"
+    assert "copies, kept" in table.legend(found)
+
+
+def test_several_page_sizes_are_one_policy() -> None:
+    design = Design.parse("radix:pages=64K+2M")
+    assert str(design) == "radix:pages=2M+64K"
+    assert design.overrides == ['memory.page_policy="thp+64K"']
+    for text in ["64K+64K", "4K+2M", "1G+2M", "64K+"]:
+        with pytest.raises(UsageError):
+            Design.parse(f"radix:pages={text}")
