@@ -135,9 +135,10 @@ def made_table(name: str) -> str:
 
 
 def included(found: re.Match[str]) -> str:
-    """A file of docs/ as a block of text."""
-    text = (ROOT / "docs" / found[1]).read_text(encoding="utf-8")
-    return f"```text\n{text.rstrip()}\n```"
+    """A file, by its path from docs/, as a block of text or of code."""
+    file = ROOT / "docs" / found[1]
+    language = "rust" if file.suffix == ".rs" else "text"
+    return f"```{language}\n{file.read_text(encoding='utf-8').rstrip()}\n```"
 
 
 def cell(text: str) -> str:

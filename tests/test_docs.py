@@ -129,6 +129,13 @@ def test_every_command_and_option_is_described(site: Path) -> None:
     assert "pagelab trace convert" in text_of(site, "commands")
 
 
+def test_sources_that_a_page_shows_are_there(site: Path) -> None:
+    page = (site / "developers" / "adding.html").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
+    assert "impl Prefetcher for Stride" in text
+    assert "impl Policy for Nru" in text
+
+
 def members(schema: dict[str, Any], name: str, path: str) -> Iterator[tuple[str, str]]:
     """The keys of a type and of those in it, but for lists: the type's key, and its path."""
     table = schema["$defs"][name] if name else schema
