@@ -623,7 +623,8 @@ def test_of_a_long_program_pieces_are_taken_that_stand_for_all(tmp_path: Path) -
     # Each round touches as many pages; some 78 million accesses.
     script = "a = bytearray(1 << 24)\nfor _ in range(40): sum(a[::256])"
     program = (sys.executable, "-c", script)
-    for name, option in (("part", ("--sample", "auto")), ("all", ())):
+    to_the_end = ("--precision", "0", "--time", "inf")
+    for name, option in (("part", ("--sample", "auto", *to_the_end)), ("all", ())):
         done = pagelab(
             *("compare", "-q", "-d", "radix,ideal", *option, "--out", name, "--", *program),
             cwd=tmp_path,

@@ -31,6 +31,7 @@ from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.forecast import Forecast
+from pagelab.live import Looks
 from pagelab.machine import MachineBase
 from pagelab.measuring import here, kind
 from pagelab.progress import Display, display
@@ -78,7 +79,7 @@ def record(
     keep_words: bool = False,
     seconds: float | None = None,
     progress: bool = False,
-    forecast: Forecast | None = None,
+    forecast: Forecast | Looks | None = None,
 ) -> Recording:
     """Runs a program and writes what it does to memory into the trace `out`.
 

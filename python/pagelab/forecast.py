@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pagelab import _core, jobs, units
+from pagelab.progress import Meter
 from pagelab.window import Window
 
 # Recorded before that, less says nothing of the program.
@@ -36,6 +37,15 @@ class Forecast:
     _seconds_each: float | None = None
     """Of a simulation, for each access or instruction recorded."""
     _tried: float = field(default=0.0)
+
+    def look(self, trace: Path, done: int, elapsed: float, meter: Meter) -> bool:
+        """Shows how long it will take, once it is known; nothing is enough."""
+        if said := self.text(trace, done, elapsed):
+            meter.expect(said)
+        return False
+
+    def close(self) -> None:
+        """The recording has ended."""
 
     def text(self, trace: Path, done: int, elapsed: float) -> str | None:
         """A sentence, once it is known; `done` of the window are in `trace` after `elapsed` s."""

@@ -38,6 +38,9 @@ class Meter(Protocol):
     def expect(self, text: str) -> None:
         """Shows what is to come."""
 
+    def answer(self, short: str, table: str) -> None:
+        """Shows what is known so far, in a line or as a table."""
+
     def finish(self) -> None:
         """The work has ended."""
 
@@ -54,6 +57,9 @@ class _QuietMeter:
         pass
 
     def expect(self, text: str) -> None:
+        pass
+
+    def answer(self, short: str, table: str) -> None:
         pass
 
     def finish(self) -> None:
@@ -94,6 +100,9 @@ class _LineMeter:
             self.expected = True
             self._print(text)
 
+    def answer(self, short: str, table: str) -> None:
+        self._print(short)
+
     def finish(self) -> None:
         # The error of something that failed at once says all.
         if not self.last_word or not self.done:
@@ -131,6 +140,9 @@ class _BarMeter:
         self.progress.update(self.task, completed=done, total=total, instead=instead)
 
     def expect(self, text: str) -> None:
+        pass
+
+    def answer(self, short: str, table: str) -> None:
         pass
 
     def finish(self) -> None:
@@ -183,7 +195,9 @@ class BottomLine:
     def show(self, text: str, more: str = "") -> None:
         """Replaces the lines: one of `text`, below it as many as `more` takes."""
         columns, rows = os.get_terminal_size(self._file.fileno())
-        lines = [text[: columns - 1], *textwrap.wrap(more, columns - 1)]
+        lines = [text[: columns - 1]]
+        for line in more.splitlines():
+            lines += textwrap.wrap(line, columns - 1, drop_whitespace=False)
         height = max(len(lines), self._height)
         if rows < height + 2:
             return
@@ -226,6 +240,9 @@ class _BottomLineMeter:
 
     def expect(self, text: str) -> None:
         self.expected = text
+
+    def answer(self, short: str, table: str) -> None:
+        self.expected = table
 
     def finish(self) -> None:
         self.line.close()

@@ -23,6 +23,7 @@ from pagelab.window import Window as Window
 
 if TYPE_CHECKING:
     from pagelab.forecast import Forecast
+    from pagelab.live import Looks
 
 
 class RecordingError(PagelabError):
@@ -97,7 +98,7 @@ def record(
     defer: bool = False,
     keep_words: bool = False,
     seconds: float | None = None,
-    forecast: "Forecast | None" = None,
+    forecast: "Forecast | Looks | None" = None,
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
 
@@ -107,7 +108,8 @@ def record(
     that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
     without it the one with every feature QEMU has. With `defer` the trace is made when the program
     has ended, of words in a file beside it, which is removed then unless it is to `keep_words`.
-    `forecast` says how long the simulation of the trace will take.
+    `forecast` says how long the simulation of the trace will take, or what it says so far; the
+    program is ended when that is enough.
 
     Raises RecordingError when it was not started. What goes wrong later is in the outcome's
     `incomplete`, and the trace is good up to there.
@@ -127,7 +129,7 @@ def record(
     unit = "instructions" if window.in_instructions else "accesses"
     started = time.monotonic()
     making = _Making()
-    over = threading.Event()
+    over, enough = threading.Event(), threading.Event()
 
     def progress(done: int, total: int | None, made: tuple[int, int] | None = None) -> bool:
         if made:
@@ -139,13 +141,13 @@ def record(
         else:
             text = up_to(done, total, time.monotonic() - started, unit)
         elapsed = time.monotonic() - started
-        if forecast and not made and (said := forecast.text(output, done, elapsed)):
-            meter.expect(said)
+        if forecast and not made and forecast.look(output, done, elapsed, meter):
+            enough.set()
         # Nobody knows the program's length: the total is where its recording would end.
         meter.update(done, None, text)
         if seconds is not None and elapsed > seconds and not made:
             over.set()
-        return not (stop.wanted or over.is_set())
+        return not (stop.wanted or over.is_set() or enough.is_set())
 
     try:
         text = jobs.in_thread(
@@ -162,6 +164,8 @@ def record(
     except _core.Error as error:
         raise RecordingError(str(error)) from error
     finally:
+        if forecast:
+            forecast.close()
         meter.finish()
     outcome = json.loads(text)
     outcome["notes"] += _set_id(command[0])
@@ -169,10 +173,14 @@ def record(
     # A sample has all of a program that ends in its first piece.
     first = window.sample[0] * max(window.thinning, 1) if window.sample else math.inf
     most = min(window.limit or math.inf, first)
-    limited = bool(window.skip) or done >= most or over.is_set()
-    if over.is_set() and not stop.wanted:
+    ended = over.is_set() or enough.is_set()
+    limited = bool(window.skip) or done >= most or ended
+    if ended and not stop.wanted:
         # The program has not failed.
-        outcome |= {"exit_status": 0, "signal": None, "ended_after": seconds}
+        after = seconds if over.is_set() else time.monotonic() - started
+        outcome |= {"exit_status": 0, "signal": None, "ended_after": after}
+        if enough.is_set():
+            outcome["notes"].append("what was recorded is enough for --precision")
     return Recording.model_validate(outcome | {"limited": limited})
 
 

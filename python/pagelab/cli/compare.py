@@ -13,7 +13,8 @@ from pagelab import window as window_
 from pagelab.cli import complete, options
 from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
 from pagelab.forecast import Forecast
-from pagelab.jobs import available_processors
+from pagelab.jobs import Simulation, available_processors
+from pagelab.live import Looks
 from pagelab.recorded import summary
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
@@ -34,7 +35,19 @@ _Designs = Annotated[
 ]
 _Seconds = Annotated[
     float | None,
-    typer.Option("--time", min=1, help="End PROGRAM after so many seconds, and go on."),
+    typer.Option(
+        "--time",
+        min=1,
+        help="End PROGRAM after so many seconds, and go on; with --sample after 120.",
+    ),
+]
+_Precision = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="PERCENT",
+        help="With --sample, end PROGRAM when speeds are known to so many percent.",
+    ),
 ]
 _FollowExec = Annotated[
     bool,
@@ -78,6 +91,7 @@ def compare(
     sampled: options.Sampled = False,
     full: options.Full = False,
     seconds: _Seconds = None,
+    precision: _Precision = 1.0,
     windows: options.Windows = None,
     follow_exec: _FollowExec = True,
     code: options.Code = True,
@@ -130,8 +144,7 @@ def compare(
                 code=code,
                 qemu=qemu,
                 cpu=cpu,
-                seconds=seconds,
-                forecast=Forecast(work, window, jobs or parallel or available_processors()),
+                **_until(work, window, jobs or parallel, seconds, precision),
             )
             window = window.of_what_was_recorded
         try:
@@ -157,6 +170,21 @@ def compare(
         show_ = partial(_show, comparison, rest=file, as_json=as_json, quiet=quiet)
         options.save_and_show(lambda: comparison.save(directory), show_)
     _leave(comparison)
+
+
+def _until(
+    work: list[Simulation],
+    window: Window,
+    at_once: int | None,
+    seconds: float | None,
+    precision: float,
+) -> dict[str, Any]:
+    """End of a recording, and what is said meanwhile: of a sample the answer so far."""
+    at_once = at_once or available_processors()
+    if not window.sample:
+        return {"seconds": seconds, "forecast": Forecast(work, window, at_once)}
+    looks = Looks(work, window, at_once, precision / 100)
+    return {"seconds": 120 if seconds is None else seconds, "forecast": looks}
 
 
 def _given(
