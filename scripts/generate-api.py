@@ -102,26 +102,19 @@ def machine_config() -> dict[str, Any]:
     return config | {key: {} for key in keys_of("") if key not in config and keys_of(key)}
 
 
-def keys_of_tables(tables: list[str]) -> list[tuple[str, str, str]]:
-    """Keys of a design's tables: argument, key and type. Those of the first have no prefix."""
-    return [
-        (f"{table}_{key}", f"{table}.{key}", kind) if at else (key, key, kind)
+def part(name: str, tables: list[str], given: str, returns: str, doc: str, call: str) -> str:
+    """The function of a page table or a TLB; keys of a second table have its name before them."""
+    keys = [
+        (f"{table}_{key}" if at else key, type_of(f"{table}.{key}"))
         for at, table in enumerate(tables)
         for key in keys_of(table)
-        for kind in [type_of(f"{table}.{key}")]
     ]
-
-
-def part(name: str, tables: list[str], given: str, returns: str, doc: str, call: str) -> str:
-    """The function of a page table or a TLB."""
-    keys = keys_of_tables(tables)
-    table = ", ".join(f'"{key}": {argument}' for argument, key, _ in keys)
     return function(
         identifier(name),
-        arguments([(argument, kind) for argument, _, kind in keys]) + given,
+        arguments(keys) + given,
         returns,
         sentence(doc),
-        f"{call}, {{{table}}})",
+        f'{call}("{name}", locals())',
     )
 
 
@@ -141,8 +134,8 @@ def designs() -> str:
     for name, description in _core.designs():
         if "+" not in name:
             given = "    pages: PageSize | None = None,\n"
-            call = f'changed("{name}", pages'
-            made.append(part(name, _core.design(name)[3], given, "Design", description, call))
+            tables = _core.design(name)[3]
+            made.append(part(name, tables, given, "Design", description, "changed"))
     made.append(
         "USUAL = tuple(map(Design, usual()))\n"
         '"""Every page table with the TLB that processors have: what a comparison takes unless '
@@ -168,7 +161,7 @@ def tlbs() -> str:
         table, _, tlb = name.partition("+")
         if tlb and table == "radix":
             doc = description.removeprefix(f"{table} with ")
-            made.append(part(tlb, [tlb], "", "Tlb", doc, f'changed_tlb("{tlb}"'))
+            made.append(part(tlb, [tlb], "", "Tlb", doc, "changed_tlb"))
     return "\n".join(made)
 
 
@@ -200,14 +193,13 @@ def machines() -> str:
         keys = [key for key in keys_of(table) if table or key not in tables]
         prefix = f"{table}." if table else ""
         kinds = [(key, type_of(prefix + key)) for key in keys]
-        given = ", ".join(f'"{key}": {key}' for key in keys)
         doc = f"Changes keys of `{table}`." if table else "Changes keys that are in no table."
         text = function(
             table or "general",
             arguments(kinds),
             '"Machine"',
             doc,
-            f'self._with("{table}", {{{given}}})',
+            f'self._with("{table}", locals())',
             method="self",
         )
         made.append(indent(text, "    "))
@@ -242,14 +234,13 @@ def workloads() -> str:
             for key, says, default, least, most in parameters
         ]
         doc = sentence(description.partition(";")[0]) + "\n\n" + "\n".join(rows) + "\n"
-        given = ", ".join(f'"{key}": {key}' for key, *_ in parameters)
         made.append(
             function(
                 identifier(name),
                 arguments([(key, "Quantity") for key, *_ in parameters]),
                 "Workload",
                 doc,
-                f'workload("{name}", {{{given}}})',
+                f'workload("{name}", locals())',
             )
         )
     every = ", ".join(identifier(name) for name, _ in listed)

@@ -172,13 +172,17 @@ def chosen(
     return list(dict.fromkeys(sized))
 
 
-def changed(name: str, pages: str | None, keys: Mapping[str, Value]) -> Design:
+def changed(name: str, given: Mapping[str, Value]) -> Design:
     """A design with some of its keys changed; those that are `None` are not.
 
+    `pages` is the page size; a key of a second table has that's name before it, as `nested_tlb`.
     Raises UsageError for a value that no machine can have.
     """
-    changes = tuple(assignments(keys))
-    design = Design(name, changes, pages)
+    keys = dict(given)
+    pages = keys.pop("pages")
+    for table in _core.design(name)[3][1:]:
+        keys = {re.sub(f"^{table}_", f"{table}.", key): value for key, value in keys.items()}
+    design = Design(name, tuple(assignments(keys)), pages)
     check("dpt-paper", design.overrides)
     return design
 

@@ -25,7 +25,7 @@ def radix(
     pages: PageSize | None = None,
 ) -> Design:
     """The radix tree of x86-64 with a split page-walk cache (4 or 5 levels)."""
-    return changed("radix", pages, {"levels": levels, "pwc": pwc})
+    return changed("radix", locals())
 
 
 def flattened(
@@ -36,7 +36,7 @@ def flattened(
     pages: PageSize | None = None,
 ) -> Design:
     """The radix tree with two levels a node of 2 MiB."""
-    return changed("flattened", pages, {"upper": upper, "lower": lower, "pwc": pwc})
+    return changed("flattened", locals())
 
 
 def clustered(
@@ -48,16 +48,7 @@ def clustered(
     pages: PageSize | None = None,
 ) -> Design:
     """A hashed table, eight entries a line, open addressing."""
-    return changed(
-        "clustered",
-        pages,
-        {
-            "hash_cycles": hash_cycles,
-            "entries": entries,
-            "occupancy": occupancy,
-            "compaction": compaction,
-        },
-    )
+    return changed("clustered", locals())
 
 
 def ecpt(
@@ -75,22 +66,7 @@ def ecpt(
     pages: PageSize | None = None,
 ) -> Design:
     """Elastic cuckoo page tables: hashed tables of several ways, read at once."""
-    return changed(
-        "ecpt",
-        pages,
-        {
-            "ways": ways,
-            "entries": entries,
-            "occupancy": occupancy,
-            "growth": growth,
-            "rehash_per_insertion": rehash_per_insertion,
-            "max_displacements": max_displacements,
-            "hash_cycles": hash_cycles,
-            "compaction": compaction,
-            "cwt": cwt,
-            "cwc": cwc,
-        },
-    )
+    return changed("ecpt", locals())
 
 
 def me_hpt(
@@ -110,24 +86,7 @@ def me_hpt(
     pages: PageSize | None = None,
 ) -> Design:
     """Memory-efficient hashed page tables: the same in small chunks."""
-    return changed(
-        "me_hpt",
-        pages,
-        {
-            "ways": ways,
-            "entries": entries,
-            "occupancy": occupancy,
-            "chunk_kib": chunk_kib,
-            "l2p_entries": l2p_entries,
-            "l2p_cycles": l2p_cycles,
-            "rehash_per_insertion": rehash_per_insertion,
-            "max_displacements": max_displacements,
-            "hash_cycles": hash_cycles,
-            "compaction": compaction,
-            "cwt": cwt,
-            "cwc": cwc,
-        },
-    )
+    return changed("me_hpt", locals())
 
 
 def dpt(
@@ -146,23 +105,7 @@ def dpt(
     pages: PageSize | None = None,
 ) -> Design:
     """The distributed page table: physical memory as one hashed table."""
-    return changed(
-        "dpt",
-        pages,
-        {
-            "first_pid": first_pid,
-            "hash_cycles": hash_cycles,
-            "max_soa_step": max_soa_step,
-            "max_cva_count": max_cva_count,
-            "max_cva_mib": max_cva_mib,
-            "cpd": cpd,
-            "fap": fap,
-            "prefer": prefer,
-            "ptp_mib": ptp_mib,
-            "dmt": dmt,
-            "dmc": dmc,
-        },
-    )
+    return changed("dpt", locals())
 
 
 def nested_radix(
@@ -175,17 +118,7 @@ def nested_radix(
     pages: PageSize | None = None,
 ) -> Design:
     """Radix in a virtual machine, on a host with radix."""
-    return changed(
-        "nested-radix",
-        pages,
-        {
-            "levels": levels,
-            "pwc": pwc,
-            "nested.tlb": nested_tlb,
-            "nested.host_memory_bytes": nested_host_memory_bytes,
-            "nested.host_thp": nested_host_thp,
-        },
-    )
+    return changed("nested-radix", locals())
 
 
 def nested_ecpt(
@@ -206,25 +139,7 @@ def nested_ecpt(
     pages: PageSize | None = None,
 ) -> Design:
     """Ecpt in a virtual machine, on a host with ecpt."""
-    return changed(
-        "nested-ecpt",
-        pages,
-        {
-            "ways": ways,
-            "entries": entries,
-            "occupancy": occupancy,
-            "growth": growth,
-            "rehash_per_insertion": rehash_per_insertion,
-            "max_displacements": max_displacements,
-            "hash_cycles": hash_cycles,
-            "compaction": compaction,
-            "cwt": cwt,
-            "cwc": cwc,
-            "nested.tlb": nested_tlb,
-            "nested.host_memory_bytes": nested_host_memory_bytes,
-            "nested.host_thp": nested_host_thp,
-        },
-    )
+    return changed("nested-ecpt", locals())
 
 
 def nested_dpt(
@@ -246,26 +161,7 @@ def nested_dpt(
     pages: PageSize | None = None,
 ) -> Design:
     """Dpt in a virtual machine, on a host with dpt."""
-    return changed(
-        "nested-dpt",
-        pages,
-        {
-            "first_pid": first_pid,
-            "hash_cycles": hash_cycles,
-            "max_soa_step": max_soa_step,
-            "max_cva_count": max_cva_count,
-            "max_cva_mib": max_cva_mib,
-            "cpd": cpd,
-            "fap": fap,
-            "prefer": prefer,
-            "ptp_mib": ptp_mib,
-            "dmt": dmt,
-            "dmc": dmc,
-            "nested.tlb": nested_tlb,
-            "nested.host_memory_bytes": nested_host_memory_bytes,
-            "nested.host_thp": nested_host_thp,
-        },
-    )
+    return changed("nested-dpt", locals())
 
 
 def ideal(
@@ -273,7 +169,7 @@ def ideal(
     pages: PageSize | None = None,
 ) -> Design:
     """Every translation free: the bound that no design can pass."""
-    return changed("ideal", pages, {})
+    return changed("ideal", locals())
 
 
 USUAL = tuple(map(Design, usual()))

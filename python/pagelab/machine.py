@@ -58,8 +58,10 @@ class MachineBase:
         return str(self.config["name"])
 
     def _with(self, table: str, keys: Mapping[str, Value]) -> Self:
+        """The machine with keys of a table changed that a method was given."""
         prefix = f"{table}." if table else ""
-        return self.set(*assignments(keys, prefix))
+        given = {key: value for key, value in keys.items() if key != "self"}
+        return self.set(*assignments(given, prefix))
 
     def check(self) -> Self:
         """Itself. Raises UsageError; what is not measured yet is not looked at."""

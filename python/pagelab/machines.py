@@ -33,17 +33,7 @@ class Machine(MachineBase):
         seed: int | None = None,
     ) -> "Machine":
         """Changes keys that are in no table."""
-        return self._with(
-            "",
-            {
-                "name": name,
-                "description": description,
-                "cores": cores,
-                "free_clock": free_clock,
-                "heat_map": heat_map,
-                "seed": seed,
-            },
-        )
+        return self._with("", locals())
 
     def core(
         self,
@@ -66,27 +56,7 @@ class Machine(MachineBase):
         misprediction: int | None = None,
     ) -> "Machine":
         """Changes keys of `core`."""
-        return self._with(
-            "core",
-            {
-                "ghz": ghz,
-                "width": width,
-                "reorder_buffer": reorder_buffer,
-                "integer_registers": integer_registers,
-                "arithmetic": arithmetic,
-                "scaled_index": scaled_index,
-                "calls": calls,
-                "atomics": atomics,
-                "forwarding": forwarding,
-                "vector_forwarding": vector_forwarding,
-                "store_buffer": store_buffer,
-                "store_ports": store_ports,
-                "miss_buffers": miss_buffers,
-                "l2_miss_buffers": l2_miss_buffers,
-                "walkers": walkers,
-                "misprediction": misprediction,
-            },
-        )
+        return self._with("core", locals())
 
     def tlb(
         self,
@@ -101,19 +71,7 @@ class Machine(MachineBase):
         asids: bool | None = None,
     ) -> "Machine":
         """Changes keys of `tlb`."""
-        return self._with(
-            "tlb",
-            {
-                "l1_4k": l1_4k,
-                "l1_2m": l1_2m,
-                "l1_1g": l1_1g,
-                "l2_4k": l2_4k,
-                "l2_2m": l2_2m,
-                "l2_1g": l2_1g,
-                "l2_cycles": l2_cycles,
-                "asids": asids,
-            },
-        )
+        return self._with("tlb", locals())
 
     def caches(
         self,
@@ -128,19 +86,7 @@ class Machine(MachineBase):
         others: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `caches`."""
-        return self._with(
-            "caches",
-            {
-                "l1": l1,
-                "l2": l2,
-                "llc": llc,
-                "walks_enter": walks_enter,
-                "prefetch": prefetch,
-                "coherence": coherence,
-                "filled_pages": filled_pages,
-                "others": others,
-            },
-        )
+        return self._with("caches", locals())
 
     def dram(
         self,
@@ -152,16 +98,7 @@ class Machine(MachineBase):
         rows: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `dram`."""
-        return self._with(
-            "dram",
-            {
-                "latency_ns": latency_ns,
-                "gigabytes_per_second": gigabytes_per_second,
-                "spread": spread,
-                "write_backs": write_backs,
-                "rows": rows,
-            },
-        )
+        return self._with("dram", locals())
 
     def memory(
         self,
@@ -205,26 +142,7 @@ class Machine(MachineBase):
         stack_limit: int | str | None = None,
     ) -> "Machine":
         """Changes keys of `memory`."""
-        return self._with(
-            "memory",
-            {
-                "memory_bytes": memory_bytes,
-                "nodes": nodes,
-                "manager": manager,
-                "zone_starts": zone_starts,
-                "max_order": max_order,
-                "utilisation": utilisation,
-                "fragmentation": fragmentation,
-                "free_blocks": free_blocks,
-                "unmovable_share": unmovable_share,
-                "unhashed_share": unhashed_share,
-                "page_policy": page_policy,
-                "accounting": accounting,
-                "khugepaged": khugepaged,
-                "zero_page": zero_page,
-                "stack_limit": stack_limit,
-            },
-        )
+        return self._with("memory", locals())
 
     def cost(
         self,
@@ -246,26 +164,7 @@ class Machine(MachineBase):
         shootdowns: Literal["migrations", "all"] | None = None,
     ) -> "Machine":
         """Changes keys of `cost`."""
-        return self._with(
-            "cost",
-            {
-                "fault_ns": fault_ns,
-                "give_ns": give_ns,
-                "zero_4k_ns": zero_4k_ns,
-                "zero_2m_ns": zero_2m_ns,
-                "zero_4k_between_ns": zero_4k_between_ns,
-                "zero_2m_between_ns": zero_2m_between_ns,
-                "copy_4k_ns": copy_4k_ns,
-                "table_page_ns": table_page_ns,
-                "entry_ns": entry_ns,
-                "unmap_ns": unmap_ns,
-                "free_4k_ns": free_4k_ns,
-                "probe_ns": probe_ns,
-                "migrate_4k_ns": migrate_4k_ns,
-                "shootdown_ns": shootdown_ns,
-                "shootdowns": shootdowns,
-            },
-        )
+        return self._with("cost", locals())
 
     def radix(
         self,
@@ -274,7 +173,7 @@ class Machine(MachineBase):
         pwc: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `radix`."""
-        return self._with("radix", {"levels": levels, "pwc": pwc})
+        return self._with("radix", locals())
 
     def flattened(
         self,
@@ -284,7 +183,7 @@ class Machine(MachineBase):
         pwc: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `flattened`."""
-        return self._with("flattened", {"upper": upper, "lower": lower, "pwc": pwc})
+        return self._with("flattened", locals())
 
     def clustered(
         self,
@@ -295,15 +194,7 @@ class Machine(MachineBase):
         compaction: bool | None = None,
     ) -> "Machine":
         """Changes keys of `clustered`."""
-        return self._with(
-            "clustered",
-            {
-                "hash_cycles": hash_cycles,
-                "entries": entries,
-                "occupancy": occupancy,
-                "compaction": compaction,
-            },
-        )
+        return self._with("clustered", locals())
 
     def ecpt(
         self,
@@ -320,21 +211,7 @@ class Machine(MachineBase):
         cwc: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `ecpt`."""
-        return self._with(
-            "ecpt",
-            {
-                "ways": ways,
-                "entries": entries,
-                "occupancy": occupancy,
-                "growth": growth,
-                "rehash_per_insertion": rehash_per_insertion,
-                "max_displacements": max_displacements,
-                "hash_cycles": hash_cycles,
-                "compaction": compaction,
-                "cwt": cwt,
-                "cwc": cwc,
-            },
-        )
+        return self._with("ecpt", locals())
 
     def me_hpt(
         self,
@@ -353,23 +230,7 @@ class Machine(MachineBase):
         cwc: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `me_hpt`."""
-        return self._with(
-            "me_hpt",
-            {
-                "ways": ways,
-                "entries": entries,
-                "occupancy": occupancy,
-                "chunk_kib": chunk_kib,
-                "l2p_entries": l2p_entries,
-                "l2p_cycles": l2p_cycles,
-                "rehash_per_insertion": rehash_per_insertion,
-                "max_displacements": max_displacements,
-                "hash_cycles": hash_cycles,
-                "compaction": compaction,
-                "cwt": cwt,
-                "cwc": cwc,
-            },
-        )
+        return self._with("me_hpt", locals())
 
     def dpt(
         self,
@@ -387,22 +248,7 @@ class Machine(MachineBase):
         dmc: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `dpt`."""
-        return self._with(
-            "dpt",
-            {
-                "first_pid": first_pid,
-                "hash_cycles": hash_cycles,
-                "max_soa_step": max_soa_step,
-                "max_cva_count": max_cva_count,
-                "max_cva_mib": max_cva_mib,
-                "cpd": cpd,
-                "fap": fap,
-                "prefer": prefer,
-                "ptp_mib": ptp_mib,
-                "dmt": dmt,
-                "dmc": dmc,
-            },
-        )
+        return self._with("dpt", locals())
 
     def mosaic(
         self,
@@ -410,7 +256,7 @@ class Machine(MachineBase):
         pages: int | None = None,
     ) -> "Machine":
         """Changes keys of `mosaic`."""
-        return self._with("mosaic", {"pages": pages})
+        return self._with("mosaic", locals())
 
     def range(
         self,
@@ -418,7 +264,7 @@ class Machine(MachineBase):
         entries: int | None = None,
     ) -> "Machine":
         """Changes keys of `range`."""
-        return self._with("range", {"entries": entries})
+        return self._with("range", locals())
 
     def nested(
         self,
@@ -428,9 +274,7 @@ class Machine(MachineBase):
         host_thp: bool | None = None,
     ) -> "Machine":
         """Changes keys of `nested`."""
-        return self._with(
-            "nested", {"tlb": tlb, "host_memory_bytes": host_memory_bytes, "host_thp": host_thp}
-        )
+        return self._with("nested", locals())
 
     def tlb_prefetch(
         self,
@@ -441,10 +285,7 @@ class Machine(MachineBase):
         cycles: int | None = None,
     ) -> "Machine":
         """Changes keys of `tlb_prefetch`."""
-        return self._with(
-            "tlb_prefetch",
-            {"prefetcher": prefetcher, "free": free, "entries": entries, "cycles": cycles},
-        )
+        return self._with("tlb_prefetch", locals())
 
     def fetch(
         self,
@@ -454,7 +295,7 @@ class Machine(MachineBase):
         next_lines: int | None = None,
     ) -> "Machine":
         """Changes keys of `fetch`."""
-        return self._with("fetch", {"tlb": tlb, "l1": l1, "next_lines": next_lines})
+        return self._with("fetch", locals())
 
     def victima(
         self,
@@ -473,23 +314,7 @@ class Machine(MachineBase):
         window: int | None = None,
     ) -> "Machine":
         """Changes keys of `victima`."""
-        return self._with(
-            "victima",
-            {
-                "insert_on_miss": insert_on_miss,
-                "insert_on_eviction": insert_on_eviction,
-                "predictor": predictor,
-                "tlb_aware": tlb_aware,
-                "parallel": parallel,
-                "frequency_bits": frequency_bits,
-                "cost_bits": cost_bits,
-                "frequency": frequency,
-                "cost": cost,
-                "tlb_mpki": tlb_mpki,
-                "cache_mpki": cache_mpki,
-                "window": window,
-            },
-        )
+        return self._with("victima", locals())
 
     def revelator(
         self,
@@ -503,18 +328,7 @@ class Machine(MachineBase):
         cycles: int | None = None,
     ) -> "Machine":
         """Changes keys of `revelator`."""
-        return self._with(
-            "revelator",
-            {
-                "data": data,
-                "entries": entries,
-                "functions": functions,
-                "filtered": filtered,
-                "least_share": least_share,
-                "window": window,
-                "cycles": cycles,
-            },
-        )
+        return self._with("revelator", locals())
 
     def pom_tlb(
         self,
@@ -527,17 +341,7 @@ class Machine(MachineBase):
         predictor_entries: int | None = None,
     ) -> "Machine":
         """Changes keys of `pom_tlb`."""
-        return self._with(
-            "pom_tlb",
-            {
-                "kib": kib,
-                "neighbours": neighbours,
-                "cached": cached,
-                "size_predictor": size_predictor,
-                "bypass_predictor": bypass_predictor,
-                "predictor_entries": predictor_entries,
-            },
-        )
+        return self._with("pom_tlb", locals())
 
     def utopia(
         self,
@@ -558,25 +362,7 @@ class Machine(MachineBase):
         costly_reads: int | None = None,
     ) -> "Machine":
         """Changes keys of `utopia`."""
-        return self._with(
-            "utopia",
-            {
-                "small_mib": small_mib,
-                "large_mib": large_mib,
-                "ways": ways,
-                "set_filter": set_filter,
-                "filter_cache_kib": filter_cache_kib,
-                "tag_cache_kib": tag_cache_kib,
-                "cache_ways": cache_ways,
-                "cache_cycles": cache_cycles,
-                "parallel": parallel,
-                "at_faults": at_faults,
-                "evict_at_faults": evict_at_faults,
-                "track": track,
-                "costly_walks": costly_walks,
-                "costly_reads": costly_reads,
-            },
-        )
+        return self._with("utopia", locals())
 
 
 dpt_paper = Machine("dpt-paper")

@@ -19,7 +19,7 @@ def mosaic(
     pages: int | None = None,
 ) -> Tlb:
     """TLB entries for 4 to 64 neighbouring pages with hashed frames."""
-    return changed_tlb("mosaic", {"pages": pages})
+    return changed_tlb("mosaic", locals())
 
 
 def range(
@@ -27,7 +27,7 @@ def range(
     entries: int | None = None,
 ) -> Tlb:
     """A range TLB over redundant memory mappings, placed eagerly."""
-    return changed_tlb("range", {"entries": entries})
+    return changed_tlb("range", locals())
 
 
 def victima(
@@ -46,23 +46,7 @@ def victima(
     window: int | None = None,
 ) -> Tlb:
     """TLB entries in the second-level cache."""
-    return changed_tlb(
-        "victima",
-        {
-            "insert_on_miss": insert_on_miss,
-            "insert_on_eviction": insert_on_eviction,
-            "predictor": predictor,
-            "tlb_aware": tlb_aware,
-            "parallel": parallel,
-            "frequency_bits": frequency_bits,
-            "cost_bits": cost_bits,
-            "frequency": frequency,
-            "cost": cost,
-            "tlb_mpki": tlb_mpki,
-            "cache_mpki": cache_mpki,
-            "window": window,
-        },
-    )
+    return changed_tlb("victima", locals())
 
 
 def revelator(
@@ -76,18 +60,7 @@ def revelator(
     cycles: int | None = None,
 ) -> Tlb:
     """Hashed frames, guessed and fetched while the table is walked."""
-    return changed_tlb(
-        "revelator",
-        {
-            "data": data,
-            "entries": entries,
-            "functions": functions,
-            "filtered": filtered,
-            "least_share": least_share,
-            "window": window,
-            "cycles": cycles,
-        },
-    )
+    return changed_tlb("revelator", locals())
 
 
 def pom_tlb(
@@ -100,17 +73,7 @@ def pom_tlb(
     predictor_entries: int | None = None,
 ) -> Tlb:
     """A TLB of many mebibytes in memory, whose lines the data caches hold."""
-    return changed_tlb(
-        "pom_tlb",
-        {
-            "kib": kib,
-            "neighbours": neighbours,
-            "cached": cached,
-            "size_predictor": size_predictor,
-            "bypass_predictor": bypass_predictor,
-            "predictor_entries": predictor_entries,
-        },
-    )
+    return changed_tlb("pom_tlb", locals())
 
 
 def utopia(
@@ -131,22 +94,4 @@ def utopia(
     costly_reads: int | None = None,
 ) -> Tlb:
     """Segments of memory in which a page has few places, beside the page table."""
-    return changed_tlb(
-        "utopia",
-        {
-            "small_mib": small_mib,
-            "large_mib": large_mib,
-            "ways": ways,
-            "set_filter": set_filter,
-            "filter_cache_kib": filter_cache_kib,
-            "tag_cache_kib": tag_cache_kib,
-            "cache_ways": cache_ways,
-            "cache_cycles": cache_cycles,
-            "parallel": parallel,
-            "at_faults": at_faults,
-            "evict_at_faults": evict_at_faults,
-            "track": track,
-            "costly_walks": costly_walks,
-            "costly_reads": costly_reads,
-        },
-    )
+    return changed_tlb("utopia", locals())

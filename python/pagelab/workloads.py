@@ -42,19 +42,7 @@ def bc(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "bc",
-        {
-            "footprint": footprint,
-            "sources": sources,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("bc", locals())
 
 
 def bfs(
@@ -82,18 +70,7 @@ def bfs(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "bfs",
-        {
-            "footprint": footprint,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("bfs", locals())
 
 
 def cc(
@@ -121,18 +98,7 @@ def cc(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "cc",
-        {
-            "footprint": footprint,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("cc", locals())
 
 
 def gc(
@@ -160,18 +126,7 @@ def gc(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "gc",
-        {
-            "footprint": footprint,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("gc", locals())
 
 
 def pr(
@@ -202,19 +157,7 @@ def pr(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "pr",
-        {
-            "footprint": footprint,
-            "iterations": iterations,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("pr", locals())
 
 
 def tc(
@@ -242,18 +185,7 @@ def tc(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "tc",
-        {
-            "footprint": footprint,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("tc", locals())
 
 
 def sssp(
@@ -281,18 +213,7 @@ def sssp(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "sssp",
-        {
-            "footprint": footprint,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("sssp", locals())
 
 
 def kmer(
@@ -324,20 +245,7 @@ def kmer(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "kmer",
-        {
-            "footprint": footprint,
-            "genome": genome,
-            "coverage": coverage,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("kmer", locals())
 
 
 def random_updates(
@@ -368,19 +276,7 @@ def random_updates(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "random-updates",
-        {
-            "footprint": footprint,
-            "updates": updates,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("random-updates", locals())
 
 
 def xsbench(
@@ -410,19 +306,7 @@ def xsbench(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "xsbench",
-        {
-            "footprint": footprint,
-            "lookups": lookups,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("xsbench", locals())
 
 
 def dlrm(
@@ -455,20 +339,7 @@ def dlrm(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "dlrm",
-        {
-            "footprint": footprint,
-            "batches": batches,
-            "zipf": zipf,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("dlrm", locals())
 
 
 def stream(
@@ -498,19 +369,7 @@ def stream(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "stream",
-        {
-            "footprint": footprint,
-            "iterations": iterations,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("stream", locals())
 
 
 def kv(
@@ -543,20 +402,7 @@ def kv(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "kv",
-        {
-            "footprint": footprint,
-            "operations": operations,
-            "reads": reads,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("kv", locals())
 
 
 def pointer_chase(
@@ -585,19 +431,7 @@ def pointer_chase(
     - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
       unless set, 1 to 1,024.
     """
-    return workload(
-        "pointer-chase",
-        {
-            "pages": pages,
-            "loads": loads,
-            "seed": seed,
-            "windows": windows,
-            "warm_up": warm_up,
-            "measured": measured,
-            "region": region,
-            "sparsity": sparsity,
-        },
-    )
+    return workload("pointer-chase", locals())
 
 
 ALL = (
