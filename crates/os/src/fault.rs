@@ -113,13 +113,12 @@ pub(crate) fn may_be_huge(vma: &Vma, policy: PagePolicy) -> bool {
 
 /// Page sizes with entries of their own that a fault would like to map, best first.
 fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
-    if !takes_folios(vma) {
+    if !policy.allows_huge(vma.advice == HugeAdvice::Wanted) || !takes_folios(vma) {
         return &[];
     }
     match policy {
         PagePolicy::Huge1G => &[PageSize::Huge1G, PageSize::Large2M],
-        _ if policy.allows_huge(vma.advice == HugeAdvice::Wanted) => &[PageSize::Large2M],
-        _ => &[],
+        _ => &[PageSize::Large2M],
     }
 }
 
@@ -194,11 +193,9 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             return Err(self.out_of_memory("the page of zeros"));
         }
-        if takes_folios(vma) {
-            for order in policy.folio_orders(vma.advice == HugeAdvice::Wanted) {
-                if self.map_folio(vma, page, order, writable)? {
-                    return Ok(PageSize::Base4K);
-                }
+        for order in policy.folio_orders(vma.advice == HugeAdvice::Wanted) {
+            if takes_folios(vma) && self.map_folio(vma, page, order, writable)? {
+                return Ok(PageSize::Base4K);
             }
         }
         if self.map_new(page, PageSize::Base4K, writable)?.is_none() {

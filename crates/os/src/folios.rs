@@ -5,7 +5,7 @@
 //! mm/huge_memory.c).
 
 use crate::accounting::{Accounting, Sharing};
-use crate::frame_table::FrameTable;
+use crate::frame_table::{FrameTable, IN_FOLIO};
 use crate::tag;
 use pagelab_addr::{Asid, PageSize, Pfn};
 use std::collections::BTreeMap;
@@ -117,14 +117,14 @@ impl Folios {
 }
 
 impl FrameTable {
-    /// First frame of the folio around the first frame of a mapped page, if it is one of those here.
-    #[inline]
+    /// First frame of the folio around the first frame of a page, if it is one of those here.
     fn folio(&self, pfn: Pfn) -> Option<Pfn> {
-        let tag = self.buddy.tag(pfn);
-        match tag::folio_order(tag) {
+        if self.buddy.words(pfn)[1] & IN_FOLIO == 0 {
+            return None;
+        }
+        match tag::folio_order(self.buddy.tag(pfn)) {
             Some(order) => Some(Pfn(pfn.0 & !((1 << order) - 1))),
-            None if tag == tag::data(PageSize::Large2M) && self.folios.has(pfn) => Some(pfn),
-            None => None,
+            None => Some(pfn),
         }
     }
 
@@ -136,12 +136,16 @@ impl FrameTable {
     /// Makes a folio of a block that nobody maps, for entries of 4 KiB.
     pub(crate) fn make_folio(&mut self, head: Pfn, order: u32) {
         self.buddy.set_tag(head, order, tag::folio(order));
+        for pfn in head.0..head.0 + (1 << order) {
+            self.buddy.words_mut(Pfn(pfn))[1] |= IN_FOLIO;
+        }
         self.folios.insert(head, order);
     }
 
     /// Notes that an address space alone maps a page of 2 MiB, before others do.
     pub(crate) fn note_alone(&mut self, head: Pfn, size: PageSize, mm: Asid) {
         if size == PageSize::Large2M && self.keeps_folios && !self.folios.has(head) {
+            self.buddy.words_mut(head)[1] |= IN_FOLIO;
             self.folios.insert(head, size.order());
             self.folios.add(head, mm, 1);
         }
@@ -162,7 +166,6 @@ impl FrameTable {
     }
 
     /// Counts a mapping of a page in its folio.
-    #[inline]
     pub(crate) fn add_to_folio(&mut self, pfn: Pfn, mm: Asid) {
         if let Some(head) = self.folio(pfn) {
             self.folios.add(head, mm, 1);
@@ -170,7 +173,6 @@ impl FrameTable {
     }
 
     /// The same of a mapping that is no more.
-    #[inline]
     pub(crate) fn subtract_from_folio(&mut self, pfn: Pfn, mm: Asid) {
         if let Some(head) = self.folio(pfn) {
             self.folios.subtract(head, mm, 1);
@@ -192,11 +194,10 @@ impl FrameTable {
         Some(folio.sharing.may_reuse(mm, folio.mappings))
     }
 
-    /// Frees a page that nobody maps, or has its folio keep it. Returns the number of frames freed.
+    /// Frees the folio of a page that nobody maps if nobody maps the others. Returns the number of frames freed.
     pub(crate) fn free_page_of_folio(&mut self, pfn: Pfn, size: PageSize) -> u32 {
         let Some(head) = self.folio(pfn) else {
-            self.free_block(pfn, size.order());
-            return size.base_pages();
+            return 0;
         };
         if size == PageSize::Base4K && !self.folios.unmap(head) {
             return 0;
@@ -216,6 +217,7 @@ impl FrameTable {
         for pfn in (head.0..head.0 + (1 << folio.order)).map(Pfn) {
             if self.map_count(pfn) > 0 {
                 self.buddy.set_tag(pfn, 0, tag::data(PageSize::Base4K));
+                self.buddy.words_mut(pfn)[1] &= !IN_FOLIO;
             } else {
                 self.free_block(pfn, 0);
                 freed += 1;

@@ -16,6 +16,10 @@ const IN_SLOT: u32 = 1 << 31;
 /// And with this one: a fork has shared the block, and nobody was seen to have it alone since (not
 /// `PageAnonExclusive`).
 const FORKED: u32 = 1 << 30;
+/// And with this one: the block is a page of a folio, or one, in [`Folios`].
+pub(crate) const IN_FOLIO: u32 = 1 << 29;
+/// The mapping count by itself.
+const COUNT: u32 = IN_FOLIO - 1;
 
 /// The frame table: what each frame is used for and, for data, which pages map it.
 ///
@@ -234,13 +238,13 @@ impl FrameTable {
 
     /// Number of pages that map the block of data that starts at a frame.
     pub fn map_count(&self, head: Pfn) -> u32 {
-        self.buddy.words(head)[1] & !(IN_SLOT | FORKED)
+        self.buddy.words(head)[1] & COUNT
     }
 
     /// True if one page maps the block that starts at a frame, no object has it and no fork has shared it
     /// (`PageAnonExclusive`).
     pub(crate) fn is_exclusive(&self, head: Pfn) -> bool {
-        self.buddy.words(head)[1] == 1
+        self.buddy.words(head)[1] & !IN_FOLIO == 1
     }
 
     /// True if a store of an address space may keep the page that starts at a frame, and then nobody else has it
@@ -249,7 +253,7 @@ impl FrameTable {
         self.is_exclusive(head)
             || self.folio_may_be_reused(head, mm).unwrap_or_else(|| {
                 let count = self.buddy.words(head)[1];
-                count & !FORKED == 1
+                count & !(FORKED | IN_FOLIO) == 1
             })
     }
 
@@ -332,7 +336,9 @@ impl FrameTable {
         }
         let [word, count] = self.buddy.words(head);
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page.id)), count + 1];
-        self.add_to_folio(head, page.asid);
+        if count & IN_FOLIO != 0 {
+            self.add_to_folio(head, page.asid);
+        }
     }
 
     /// Notes that a page maps a block no more, and frees it when nothing else holds it. Returns
@@ -344,7 +350,9 @@ impl FrameTable {
         }
         let [word, count] = self.buddy.words(head);
         *self.buddy.words_mut(head) = [self.owners.remove(word, Owner::Page(page.id)), count - 1];
-        self.subtract_from_folio(head, page.asid);
+        if count & IN_FOLIO != 0 {
+            self.subtract_from_folio(head, page.asid);
+        }
         self.free_unheld(head, size)
     }
 
@@ -383,11 +391,17 @@ impl FrameTable {
     /// Frees a block that nothing holds. Returns the number of frames freed.
     #[inline]
     pub(crate) fn free_unheld(&mut self, head: Pfn, size: PageSize) -> u32 {
-        if self.buddy.words(head)[1] & !FORKED != 0 {
+        let count = self.buddy.words(head)[1];
+        if count & (COUNT | IN_SLOT) != 0 {
             return 0;
         }
         self.manager.removing(head);
-        let freed = self.free_page_of_folio(head, size);
+        let freed = if count & IN_FOLIO != 0 {
+            self.free_page_of_folio(head, size)
+        } else {
+            self.free_block(head, size.order());
+            size.base_pages()
+        };
         self.data_frames -= freed;
         freed
     }
@@ -400,7 +414,9 @@ impl FrameTable {
             word = self.owners.remove(word, Owner::Page(page.id));
         }
         debug_assert_eq!(word, NO_OWNER);
+        let mut flags = 0;
         if self.keeps_folios && small == PageSize::Base4K {
+            flags = IN_FOLIO;
             let mms: Vec<Asid> = pages.iter().rev().map(|page| page.asid).collect();
             self.note_split(head, &mms);
         } else {
@@ -413,7 +429,7 @@ impl FrameTable {
                     .owners
                     .add(word, Owner::Page(PageId(page.id.0 + offset)));
             }
-            *self.buddy.words_mut(Pfn(head.0 + offset)) = [word, count];
+            *self.buddy.words_mut(Pfn(head.0 + offset)) = [word, count | flags];
         }
     }
 

@@ -129,6 +129,7 @@ impl PagePolicy {
     }
 
     /// Sizes that are for all memory, and for memory with MADV_HUGEPAGE only, below 1 GiB.
+    #[inline]
     fn sizes(self) -> (u16, u16) {
         match self {
             PagePolicy::Base => (0, 0),
@@ -157,25 +158,31 @@ impl PagePolicy {
 
     /// Sizes, as bits of their orders, that a fault may take in memory that is `wanted` to be large or not
     /// (`thp_vma_allowable_orders` in include/linux/huge_mm.h).
+    #[inline]
     fn allowed(self, wanted: bool) -> u16 {
         let (always, madvise) = self.sizes();
         always | if wanted { madvise } else { 0 }
     }
 
     /// Orders of the folios that a fault takes, of those between 4 KiB and 2 MiB, largest first.
+    #[inline]
     pub(crate) fn folio_orders(self, wanted: bool) -> impl Iterator<Item = u32> {
-        let allowed = self.allowed(wanted) & !HUGE;
-        (0..PageSize::Large2M.order())
-            .rev()
-            .filter(move |order| allowed >> order & 1 == 1)
+        let mut left = self.allowed(wanted) & !HUGE;
+        std::iter::from_fn(move || {
+            let order = left.checked_ilog2()?;
+            left &= !(1 << order);
+            Some(order)
+        })
     }
 
     /// True if a fault may take a page of 2 MiB.
+    #[inline]
     pub(crate) fn allows_huge(self, wanted: bool) -> bool {
         self.allowed(wanted) & HUGE != 0
     }
 
     /// Order of the largest pages that it is of; `None` for 4 KiB pages only.
+    #[inline]
     pub(crate) fn order(self) -> Option<u32> {
         match self {
             PagePolicy::Huge1G => Some(PageSize::Huge1G.order()),
