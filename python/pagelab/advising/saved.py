@@ -80,6 +80,8 @@ class Saved(Model):
     host: dict[str, str]
     answer: str
     setting: dict[str, Any] | None
+    type: list[str] = []
+    """Command lines that run the program with it."""
     rounds: Natural
     interrupted: bool
     noise: Interval

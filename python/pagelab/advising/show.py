@@ -88,6 +88,7 @@ def as_json(
     missing: list[Unavailable],
     host: dict[str, str],
     why: Why | None = None,
+    file: str = "advice.json",
 ) -> dict[str, Any]:
     """For programs, and for `pagelab run`."""
     best = advice.best
@@ -97,6 +98,7 @@ def as_json(
         "host": host,
         "answer": headline(advice),
         "setting": None if best is None else best.trial.candidate.as_json(),
+        "type": [] if best is None else to_type(best, command, file),
         "rounds": advice.trials.rounds,
         "interrupted": advice.trials.interrupted,
         "noise": _ratio(advice.noise),

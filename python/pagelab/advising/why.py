@@ -69,7 +69,9 @@ def ask(
     """
     own = _PAGES[advice.huge_pages() or "never"]
 
-    def simulated(environment: dict[str, str], pages: list[str]) -> Comparison:
+    def simulated(
+        environment: dict[str, str], pages: list[str], *, heat_map: bool = False
+    ) -> Comparison:
         with _given(environment), _output_thrown_away():
             return api.compare(
                 list(command),
@@ -77,11 +79,13 @@ def ask(
                 machine=machine,
                 pages=pages,
                 window=OF_PROGRAMS,
+                heat_map=heat_map,
                 progress=progress,
             )
 
     without = [one for one in candidates if one.no_huge_pages]
-    unchanged = simulated({}, [own, *(["4K"] if without and own != "4K" else [])])
+    sizes = [own, *(["4K"] if without and own != "4K" else [])]
+    unchanged = simulated({}, sizes, heat_map=True)
     base = next(run for run in unchanged.runs if run.pages == own)
     predicted = {
         one.name: base.elapsed / run.elapsed

@@ -7,13 +7,13 @@ import shlex
 import stat
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from pagelab import advice, jobs, pages, progress, recording, store
-from pagelab.advising import candidates, serving, show, trials, verdict, why
+from pagelab.advising import candidates, page, saved, serving, show, trials, verdict, why
 from pagelab.advising.trials import Program
 from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
@@ -116,9 +116,9 @@ def advise(
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
     host = _host()
-    result = show.as_json(decided, program, missing, host, found_why)
+    result = show.as_json(decided, program, missing, host, found_why, str(file))
     with store.nothing_left_of(directory):
-        _write(file, json.dumps(result, indent=1))
+        _save(file, result, found_why)
     if as_json:
         typer.echo(json.dumps(result, indent=1))
     elif markdown:
@@ -178,7 +178,7 @@ def _print(
     line = verdict.quoted(decided, Path(program[0]).name, cpu)
     if line:
         console.print(line, style="dim", highlight=False)
-    typer.echo(str(file))
+    typer.echo(f"Report: {file.with_name('report.html')}\n{file}")
 
 
 def _load(load: str | None, metric: str | None, *, explain: bool) -> serving.Load | None:
@@ -208,6 +208,14 @@ def _simulated(
         raise UsageError("--buddyinfo is of simulated memory: give it with --why")
     found = options.machines(machine or kind.describe()[0], None)
     return options.fragmented(found, file, quiet=quiet)[0]
+
+
+def _save(file: Path, result: dict[str, Any], found_why: Why | None) -> None:
+    """Writes the advice, what the model says of the unchanged program, and the page of both."""
+    _write(file, json.dumps(result, indent=1))
+    if found_why is not None:
+        found_why.unchanged.save(file.parent / page.MODEL)
+    page.write(saved.load(file), file.parent)
 
 
 def _write(file: Path, text: str) -> None:
