@@ -8,7 +8,7 @@ use crate::accounting::{Accounting, Sharing};
 use crate::frame_table::{FrameTable, IN_FOLIO};
 use crate::tag;
 use pagelab_addr::{Asid, PageSize, Pfn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
 struct Folio {
@@ -25,8 +25,8 @@ struct Folio {
 pub(crate) struct Folios {
     scheme: Accounting,
     by_head: BTreeMap<u32, Folio>,
-    /// Folios with pages that nobody maps, the first to have one first.
-    partly_mapped: Vec<u32>,
+    /// Folios with pages that nobody maps. (Linux has a queue; memory that is short takes all of it here.)
+    partly_mapped: BTreeSet<u32>,
     unmapped: u32,
     /// Folios that ever came to have such pages.
     deferred: u64,
@@ -37,7 +37,7 @@ impl Folios {
         Folios {
             scheme,
             by_head: BTreeMap::new(),
-            partly_mapped: Vec::new(),
+            partly_mapped: BTreeSet::new(),
             unmapped: 0,
             deferred: 0,
         }
@@ -94,7 +94,7 @@ impl Folios {
         let (all, first) = (folio.unmapped == 1 << folio.order, folio.unmapped == 1);
         if first && !all {
             self.deferred += 1;
-            self.partly_mapped.push(head.0);
+            self.partly_mapped.insert(head.0);
         }
         all
     }
@@ -103,7 +103,7 @@ impl Folios {
         let folio = self.by_head.remove(&head.0)?;
         if folio.unmapped > 0 {
             self.unmapped -= folio.unmapped;
-            self.partly_mapped.retain(|&other| other != head.0);
+            self.partly_mapped.remove(&head.0);
         }
         Some(folio)
     }
