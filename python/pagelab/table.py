@@ -54,6 +54,9 @@ _COLUMNS = {
     "memory": Column("memory", lambda _, run: units.size(run.memory)),
 }
 
+# Columns of names, which go on in the next line where they are long.
+_NAMES = [_COLUMNS[name] for name in ("design", "table", "system")]
+
 # Columns that 80 columns have room for: what page tables differ in, and what page sizes do.
 _OF_TABLES = (
     *("design", "speed", "cycles", "compute", "data", "translation", "os", "walk", "mpki"),
@@ -162,7 +165,7 @@ def terminal_table(comparison: Comparison, machine: str | None = None) -> Table:
     rows = [[column.cell(comparison, run) for column in shown] for run in runs]
     for place, column in enumerate(shown):
         longest = max(map(len, [column.heading, *(row[place] for row in rows)]))
-        if column.heading == "design":
+        if column in _NAMES:
             table.add_column(column.heading, overflow="fold", min_width=min(longest, _NAME))
         else:
             table.add_column(column.heading, justify="right", no_wrap=True, min_width=longest)

@@ -177,8 +177,8 @@ fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
     }
     if os.tick_ns().is_some() {
         return Err(BuildError::Uncuttable(
-            "the memory manager moves pages by time and by what page walks see: where a page is \
-             depends on what caches and TLB hold",
+            "the memory manager or khugepaged moves pages by time: where a page is depends on what \
+             caches and TLB hold",
         ));
     }
     Ok(())
