@@ -112,17 +112,42 @@ static void measure_fork(size_t pages)
 	munmap((void *)memory, pages * page_size);
 }
 
-static void write_pages(volatile char *memory, size_t pages, const char *what)
-{
-	const size_t part = round_of(pages);
-	size_t first, i;
+enum way { IN_ORDER, SCATTERED, ALONE };
 
-	for (first = 0; first + part <= pages; first += part) {
+/* Number of the page that is written as @nr, of a power of two of them */
+static size_t page_of(enum way way, size_t nr, size_t pages, size_t *last)
+{
+	switch (way) {
+	case SCATTERED:	/* each once, as an LCG of full period has them */
+		return *last = (*last * 1229 + 1) % pages;
+	case ALONE:	/* one in each eight, from the last to the first */
+		return pages - 1 - nr * 8 % pages;
+	default:
+		return nr;
+	}
+}
+
+static void write_pages(volatile char *memory, size_t pages, enum way way, const char *what)
+{
+	const size_t some = way == ALONE ? pages / 8 : pages, part = round_of(some);
+	size_t first, i, last = 0;
+
+	for (first = 0; first + part <= some; first += part) {
 		begin();
 		for (i = first; i < first + part; i++)
-			memory[i * page_size] = 2;
+			memory[page_of(way, i, pages, &last) * page_size] = 2;
 		end(what, 1, part);
 	}
+}
+
+static void child_comes_and_goes(void)
+{
+	const pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		fail("fork");
 }
 
 /*
@@ -147,17 +172,17 @@ static void measure_writes(size_t pages)
 	pid = fork();
 	if (!pid)
 		_exit(close(ends[1]) || read(ends[0], &c, 1));
-	write_pages(memory, pages, "write after fork");
+	write_pages(memory, pages, IN_ORDER, "write after fork");
 	close(ends[0]);
 	close(ends[1]);
 	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
 		fail("fork");
-	pid = fork();
-	if (!pid)
-		_exit(0);
-	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
-		fail("fork");
-	write_pages(memory, pages, "write after the child");
+	child_comes_and_goes();
+	write_pages(memory, pages, IN_ORDER, "write after the child");
+	child_comes_and_goes();
+	write_pages(memory, pages, SCATTERED, "write after the child, scattered");
+	child_comes_and_goes();
+	write_pages(memory, pages, ALONE, "write after the child, one in eight");
 	for (round = 0; round < FORKS; round++) {
 		begin();
 		pid = fork();

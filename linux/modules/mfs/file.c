@@ -207,24 +207,41 @@ static vm_fault_t mfs_do_mkwrite(struct vm_fault *vmf)
 /* Pages that may be written along with the one before them, if they are the file's own */
 #define MFS_AHEAD	16
 
-/* The next pages of a write fault's, as far as other files had them and have them no more */
-static void mfs_claim_ahead(struct vm_fault *vmf, struct mfs_inode *mi)
+/* A page of its own, which is the file's from now on if other files had it and have it no more */
+static struct folio *mfs_claim_base(struct mfs_inode *mi, pgoff_t index)
 {
-	const unsigned long end = min(pmd_addr_end(vmf->address, vmf->vma->vm_end),
-				      vmf->address + (MFS_AHEAD + 1) * PAGE_SIZE);
-	const unsigned int most = (end - vmf->address) / PAGE_SIZE - 1;
-	struct folio *folios[MFS_AHEAD], *folio;
-	unsigned int nr;
+	struct folio *folio = xa_load(&mi->folios, index);
 
+	return folio && !xa_is_value(folio) && mfs_entry_pages(folio) == 1 &&
+	       mfs_claim(mi, index, folio, 0) ? folio : NULL;
+}
+
+/* Pages near a write fault's that will probably be written, too: the next, or those around */
+static void mfs_claim_near(struct vm_fault *vmf, struct mfs_inode *mi, enum fbmm_writes writes)
+{
+	const bool upwards = writes == FBMM_WRITES_UPWARDS;
+	const unsigned long block = ALIGN_DOWN(vmf->address, FBMM_AROUND);
+	unsigned long start = vmf->address + PAGE_SIZE, end;
+	struct folio *folios[MFS_AHEAD];
+	unsigned int nr, most;
+	pgoff_t index;
+
+	if (upwards) {
+		end = min(pmd_addr_end(vmf->address, vmf->vma->vm_end),
+			  start + MFS_AHEAD * PAGE_SIZE);
+	} else {
+		start = max(block, vmf->vma->vm_start);
+		end = min(block + FBMM_AROUND, vmf->vma->vm_end);
+	}
+	index = linear_page_index(vmf->vma, start);
+	most = (end - start) / PAGE_SIZE;
 	for (nr = 0; nr < most; nr++) {
-		folio = xa_load(&mi->folios, vmf->pgoff + 1 + nr);
-		if (!folio || mfs_entry_pages(folio) > 1 || xa_is_value(folio) ||
-		    !mfs_claim(mi, vmf->pgoff + 1 + nr, folio, 0))
+		folios[nr] = mfs_claim_base(mi, index + nr);
+		if (upwards && !folios[nr])
 			break;
-		folios[nr] = folio;
 	}
 	if (nr)
-		fbmm_allow_writes(vmf, folios, nr);
+		fbmm_allow_writes(vmf, start, folios, nr);
 }
 
 /*
@@ -236,17 +253,17 @@ static vm_fault_t mfs_do_write(struct vm_fault *vmf)
 	struct inode *inode = file_inode(vmf->vma->vm_file);
 	struct folio *folio = page_folio(vmf->page);
 	struct mfs_inode *mi = mfs_inode(inode);
-	bool ahead = false;
+	enum fbmm_writes writes = FBMM_WRITES_HERE;
 	int err = 0;
 
 	filemap_invalidate_lock(inode->i_mapping);
 	if (xa_load(&mi->folios, vmf->pgoff) == folio) {
 		if (!mfs_claim(mi, vmf->pgoff, folio, 1))
 			err = mfs_unshare(mi, vmf->pgoff, folio, vmf);
-		else if (!fbmm_map_written(vmf, folio, &ahead))
+		else if (!fbmm_map_written(vmf, folio, &writes))
 			mfs_unmap(mi, vmf->pgoff, 1);
-		if (ahead)
-			mfs_claim_ahead(vmf, mi);
+		if (writes != FBMM_WRITES_HERE)
+			mfs_claim_near(vmf, mi, writes);
 	}
 	filemap_invalidate_unlock(inode->i_mapping);
 	mfs_swap_wait(mfs_super(inode->i_sb), &err);	/* then it faults again */

@@ -272,7 +272,7 @@ int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 {
 	XA_STATE(xas, &mi->folios, index);
 	struct folio *copy;
-	bool ahead;
+	enum fbmm_writes writes;
 
 	if (folio_test_hwpoison(folio))
 		return -EHWPOISON;
@@ -289,7 +289,7 @@ int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	mfs_adopt(mi, index, copy);
 	folio_unlock(copy);
 	/* Only this process maps the file. */
-	if (vmf && !fbmm_map_written(vmf, copy, &ahead))
+	if (vmf && !fbmm_map_written(vmf, copy, &writes))
 		mfs_unmap(mi, index, 1);
 	mfs_drop(mfs_super(mi->inode.i_sb), folio);
 	return 0;

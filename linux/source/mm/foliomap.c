@@ -28,11 +28,11 @@
 
 #include "foliomap.h"
 
-DEFINE_STATIC_KEY_FALSE(foliomap_key);
-EXPORT_SYMBOL_IF_KUNIT(foliomap_key);
-
 unsigned int foliomap_first_id __ro_after_init = 1;
 unsigned int foliomap_last_id __ro_after_init = FOLIOMAP_MAX_ID;
+
+DEFINE_STATIC_KEY_FALSE(foliomap_key);
+EXPORT_SYMBOL_IF_KUNIT(foliomap_key);
 
 /* foliomap_digits_per_word() and foliomap_words(), without the divisions. */
 #define DIGITS(order)	(64 / ((order) + 1))

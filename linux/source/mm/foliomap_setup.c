@@ -26,8 +26,10 @@ static unsigned int foliomap_first_wanted __initdata = 1;
 static int __init foliomap_ids_setup(char *str)
 {
 	unsigned int first, last;
-	int found = str ? sscanf(str, "%u-%u", &first, &last) : 0;
+	int found = 0;
 
+	if (str)
+		found = sscanf(str, "%u-%u", &first, &last);
 	switch (found) {
 	case 1:
 		last = first;

@@ -4,7 +4,7 @@
  * to anonymous memory. Run it under fbmm-run; run without, it tests itself: all
  * but the first result must hold for Linux's own anonymous memory.
  */
-#include "lab.h"
+#include "scattered.h"
 
 #include <glob.h>
 #include <linux/userfaultfd.h>
@@ -546,6 +546,7 @@ int main(void)
 	test_untouched();
 	test_reading();
 	test_fork();
+	test_fork_scattered();
 	test_fork_chain();
 	test_dontneed();
 	test_dontneed_fork();

@@ -83,6 +83,15 @@ struct fbmm_reclaimer {
 
 bool __fbmm_reclaim(struct mem_cgroup *memcg, gfp_t gfp);
 
+/* Which pages near one that is written can be expected to be written, too */
+enum fbmm_writes {
+	FBMM_WRITES_HERE,	/* none: nothing near is writable */
+	FBMM_WRITES_UPWARDS,	/* the next ones: the one before is writable */
+	FBMM_WRITES_AROUND,	/* those of the same FBMM_AROUND, of which another is writable */
+};
+
+#define FBMM_AROUND	(8 * PAGE_SIZE)
+
 /* For memory file systems */
 void fbmm_add_reclaimer(struct fbmm_reclaimer *reclaimer);
 void fbmm_del_reclaimer(struct fbmm_reclaimer *reclaimer);
@@ -91,8 +100,9 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 			    unsigned long addr);
 vm_fault_t fbmm_map_zero(struct vm_fault *vmf, bool all);
 bool fbmm_drop_zeros(struct vm_fault *vmf);
-bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, bool *ahead);
-void fbmm_allow_writes(struct vm_fault *vmf, struct folio **folios, unsigned int nr);
+bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, enum fbmm_writes *writes);
+void fbmm_allow_writes(struct vm_fault *vmf, unsigned long addr, struct folio **folios,
+		       unsigned int nr);
 int fbmm_charge(struct folio *folio, gfp_t gfp);
 struct mem_cgroup *fbmm_full_memcg(void);
 unsigned long fbmm_charge_room(void);

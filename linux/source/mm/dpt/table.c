@@ -106,11 +106,11 @@ static void nothing(void *unused)
 
 /*
  * Wait for walks that may read what the processor is told of no more. A walk is over when its
- * processor answers. One that is not asked, since it sets its bit only now, finds what
- * is new: pairs with the barrier of cpumask_set_cpu() in switch_mm_irqs_off().
+ * processor answers. One that is not asked, since it sets its bit only now, finds what is new.
  */
 void dpt_await_walks(struct mm_struct *mm)
 {
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	on_each_cpu_mask(mm_cpumask(mm), nothing, NULL, true);
 }

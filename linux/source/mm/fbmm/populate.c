@@ -207,14 +207,31 @@ static void fbmm_map_copy(struct vm_fault *vmf, pte_t *pte, struct folio *folio)
 	folio_put(old);
 }
 
-/* Whether the page before can be written, so that the next ones probably will be. */
-static bool fbmm_writes_upwards(struct vm_fault *vmf, pte_t *pte)
+static bool fbmm_writable(pte_t *pte)
 {
-	const unsigned long in_table = vmf->address & ~PMD_MASK;
+	const pte_t entry = ptep_get(pte);
+
+	return pte_present(entry) && pte_write(entry);
+}
+
+/* What can be written near a page says what probably will be. */
+static enum fbmm_writes fbmm_writes_near(struct vm_fault *vmf, pte_t *pte)
+{
+	const struct vm_area_struct *vma = vmf->vma;
+	const unsigned long start = ALIGN_DOWN(vmf->address, FBMM_AROUND);
+	unsigned long addr = max(start, vma->vm_start);
 
 	/* Who wants to know of each write is told of each. */
-	return !vma_soft_dirty_enabled(vmf->vma) && in_table >= PAGE_SIZE &&
-	       vmf->address > vmf->vma->vm_start && pte_write(ptep_get(pte - 1));
+	if (vma_soft_dirty_enabled(vmf->vma))
+		return FBMM_WRITES_HERE;
+	if (vmf->address & ~PMD_MASK && vmf->address > vma->vm_start &&
+	    fbmm_writable(pte - 1))
+		return FBMM_WRITES_UPWARDS;
+	pte -= (vmf->address - addr) / PAGE_SIZE;
+	for (; addr < min(start + FBMM_AROUND, vma->vm_end); addr += PAGE_SIZE, pte++)
+		if (addr != vmf->address && fbmm_writable(pte))
+			return FBMM_WRITES_AROUND;
+	return FBMM_WRITES_HERE;
 }
 
 /**
@@ -222,13 +239,13 @@ static bool fbmm_writes_upwards(struct vm_fault *vmf, pte_t *pte)
  * @vmf: what ->page_mkwrite() was given
  * @folio: the base page: what is mapped, or a copy that takes its place in the file,
  *	which does not lose it meanwhile
- * @ahead: set if writes to the next pages can be expected
+ * @writes: which pages near this one will probably be written, too
  *
  * So a write after fork() takes one fault, as wp_page_copy() does.
  *
  * Return: whether that was done; if not, the old page may still be mapped.
  */
-bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, bool *ahead)
+bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, enum fbmm_writes *writes)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	const bool copy = folio != page_folio(vmf->page);
@@ -248,7 +265,7 @@ bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, bool *ahead)
 	pte = pte_offset_map_lock(vma->vm_mm, vmf->pmd, vmf->address, &ptl);
 	if (pte && pte_same(ptep_get(pte), vmf->orig_pte)) {
 		same = true;
-		*ahead = fbmm_writes_upwards(vmf, pte);
+		*writes = fbmm_writes_near(vmf, pte);
 		if (copy) {
 			fbmm_map_copy(vmf, pte, folio);
 		} else {
@@ -266,17 +283,18 @@ bool fbmm_map_written(struct vm_fault *vmf, struct folio *folio, bool *ahead)
 EXPORT_SYMBOL_GPL(fbmm_map_written);
 
 /**
- * fbmm_allow_writes - let the pages after a fault's be written
+ * fbmm_allow_writes - let the pages near a fault's be written
  * @vmf: what ->page_mkwrite() was given, and fbmm_map_written() was called for
- * @folios: base pages that the file does not lose meanwhile
- * @nr: how many, in a row from the next page on, not beyond the page table and the mapping
+ * @addr: where they are
+ * @folios: base pages that the file does not lose meanwhile, NULL for one that is skipped
+ * @nr: how many, in a row, not beyond the page table and the mapping
  *
  * Those that are mapped elsewhere, or not, stay as they are.
  */
-void fbmm_allow_writes(struct vm_fault *vmf, struct folio **folios, unsigned int nr)
+void fbmm_allow_writes(struct vm_fault *vmf, unsigned long addr, struct folio **folios,
+		       unsigned int nr)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	unsigned long addr = vmf->address;
 	pte_t *first, *pte, entry;
 	spinlock_t *ptl;
 	unsigned int i;
@@ -284,10 +302,9 @@ void fbmm_allow_writes(struct vm_fault *vmf, struct folio **folios, unsigned int
 	first = pte_offset_map_lock(vma->vm_mm, vmf->pmd, addr, &ptl);
 	if (!first)
 		return;
-	for (i = 0, pte = first + 1; i < nr; i++, pte++) {
-		addr += PAGE_SIZE;
+	for (i = 0, pte = first; i < nr; i++, pte++, addr += PAGE_SIZE) {
 		entry = ptep_get(pte);
-		if (!pte_present(entry) || pte_write(entry) ||
+		if (!folios[i] || !pte_present(entry) || pte_write(entry) ||
 		    pte_pfn(entry) != folio_pfn(folios[i]))
 			continue;
 		ptep_set_access_flags(vma, addr, pte, pte_mkwrite(entry, vma), 1);
