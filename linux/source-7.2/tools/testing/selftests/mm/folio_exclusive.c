@@ -63,6 +63,10 @@ static bool make_folio(int order)
 	memset(folio, BEFORE, size);
 	/* Nothing moves what is there. */
 	allow(-1);
+	/* By entries of a page table: an entry for the whole folio is a single mapping. */
+	if (mprotect(folio, psize(), PROT_READ) ||
+	    mprotect(folio, psize(), PROT_READ | PROT_WRITE))
+		ksft_exit_fail_perror("mprotect");
 	for (page = 0; page < size; page += psize())
 		folio[page] = BEFORE;
 	return is_folio();
