@@ -28,7 +28,7 @@ class RunError(PagelabError):
 
 
 class InterruptedRunError(PagelabError):
-    """The user ended it before there was anything to show.
+    """The user ended it before there was anything to show: a command, or a run of one.
 
     The exit code is a shell's: of SIGINT, or of the signal that `jobs` was sent.
     """

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pagelab.errors import PagelabError
-
 
 @dataclass(frozen=True)
 class Case:
@@ -49,7 +47,3 @@ class Failed:
 
 
 Ended = Result | Failed
-
-
-class InterruptedRunError(PagelabError):
-    """A run that was asked to stop."""

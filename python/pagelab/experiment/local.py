@@ -20,9 +20,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from pagelab.errors import PagelabError
+from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.experiment.board import Board
-from pagelab.experiment.case import Case, Ended, Failed, InterruptedRunError
+from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.experiment.work import work
 from pagelab.jobs import Stop, available_processors
 

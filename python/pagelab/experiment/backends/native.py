@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pagelab.errors import PagelabError, RunError
+from pagelab.errors import InterruptedRunError, PagelabError, RunError
 from pagelab.experiment import content
-from pagelab.experiment.case import Case, InterruptedRunError
+from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
 from pagelab.measuring import native, probe
 from pagelab.measuring.native import Run

@@ -5,10 +5,10 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from pagelab import _core
-from pagelab.errors import PagelabError, RunError
+from pagelab.errors import InterruptedRunError, PagelabError, RunError
 from pagelab.experiment import traces
 from pagelab.experiment.backends import simulate
-from pagelab.experiment.case import Case, InterruptedRunError
+from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
 from pagelab.surveys import simulator_version
 

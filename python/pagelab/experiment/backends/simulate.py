@@ -10,9 +10,9 @@ from typing import Any
 
 from pagelab import _core
 from pagelab.design import check
-from pagelab.errors import PagelabError, RunError
+from pagelab.errors import InterruptedRunError, PagelabError, RunError
 from pagelab.experiment import traces
-from pagelab.experiment.case import Case, InterruptedRunError
+from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
 from pagelab.surveys import simulator_version
 from pagelab.units import parse_size
