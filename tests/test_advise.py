@@ -178,6 +178,14 @@ def test_programs_that_cannot_be_advised_are_refused(
     failing = _run("advise", "-q", "--", "sh", "-c", "exit 3")
     assert failing.returncode == 125
     assert "sh ended with status 3" in failing.stderr
+    complaining = _run("advise", "-q", "--", "sh", "-c", "echo no terminal >&2; exit 1")
+    assert "sh ended with status 1: no terminal" in complaining.stderr
+    once = "[ $(wc -l < count) -lt 7 ] && echo >> count"
+    (tmp_path / "count").write_text("")
+    told = _run("advise", "-q", "--", "sh", "-c", once)
+    assert told.returncode == 125
+    assert "after it had run well" in told.stderr
+    (tmp_path / "count").unlink()
     hanging = _run("advise", "-q", "--time", "2", "--", "sh", "-c", "sleep 1000; true")
     assert hanging.returncode == 125
     assert "had not ended after 2 s" in hanging.stderr
@@ -189,6 +197,24 @@ def test_programs_that_cannot_be_advised_are_refused(
     assert "< FILE" in piped.stderr
     assert _run("advise", "-q", "--", "/nothing/here").returncode == 127
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_that_leaves_processes_running_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = f"setsid sleep 1000 & echo $! > {file}"
+    done = _run("advise", "-q", "--", "sh", "-c", script)
+    assert done.returncode == 125
+    assert "left processes running (sleep)" in done.stderr
+    assert not alive(int(file.read_text()))
+    # What ends by itself a little later is none.
+    late = ("advise", "-q", "--time", "1", "--out", str(tmp_path / "out"), "--")
+    assert _run(*late, "sh", "-c", "sleep 0.1 & true").returncode == 0
+
+
+def test_a_program_that_is_stopped_is_ended(tmp_path: Path) -> None:
+    done = _run("advise", "-q", "--time", "100", "--", "sh", "-c", "kill -STOP $$")
+    assert done.returncode == 125
+    assert "was stopped since it reads from the terminal" in done.stderr
 
 
 def test_input_is_read_from_its_beginning_each_time(tmp_path: Path) -> None:
@@ -204,7 +230,8 @@ def test_input_is_read_from_its_beginning_each_time(tmp_path: Path) -> None:
 
 def test_nothing_is_left_when_it_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    command = [*PAGELAB, "advise", "-q", "--", "sh", "-c", f"echo $$ > {file}; exec sleep 1000"]
+    script = f"sleep 1000 & echo $! > {file}; wait"
+    command = [*PAGELAB, "advise", "-q", "--", "sh", "-c", script]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as process:
         _wait(lambda: file.exists() and file.read_text().strip() != "")
         process.send_signal(signal.SIGKILL)
@@ -216,6 +243,19 @@ def _wait(until: Callable[[], bool]) -> None:
     while not until():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_the_program_runs_no_more_often_than_it_has_to(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    script = ("sh", "-c", f"echo >> {count}; sleep 0.05")
+    done = _run(
+        "advise", "-q", "--json", "--time", "1", "--out", str(tmp_path / "o"), "--", *script
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # A run of each setting, and of the unchanged program twice, before the first round.
+    settings = len(found["tried"]) + 2
+    assert len(count.read_text()) == settings * (found["rounds"] + 1)
 
 
 def test_tunables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,16 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Event, Timer
+from tempfile import TemporaryFile
+from threading import Event, Thread
 
 from pagelab.advising.candidates import UNCHANGED, Candidate
-from pagelab.advising.resident import Look, Resident, looking
+from pagelab.advising.leftover import Guard, nothing_left_running
+from pagelab.advising.resident import Look, Resident, descendants, looking
 from pagelab.advising.serving import Load, serve
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import native
@@ -29,7 +31,15 @@ LEAST = 8
 # A ratio is known well enough when its interval reaches no further than this to either side, or
 # than a fifth of the way from 1.
 _NARROW = 0.01
+# Most bytes of a program's last complaint.
+_COMPLAINT = 400
+# Seconds between looks at whether a program is stopped, and looks in a row that say so.
+_BETWEEN_LOOKS = 0.5
+_STOPPED_LOOKS = 3
 _NARROW_SHARE = 0.2
+
+
+Around = Callable[[int], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,14 @@ class Trials:
 
 
 @dataclass(frozen=True)
+class First:
+    """A run of the unchanged program, and what was seen of it."""
+
+    run: Run
+    look: Look
+
+
+@dataclass(frozen=True)
 class Program:
     """A command; `stdin` names a file that each run reads, `seconds` is what one may take.
 
@@ -141,13 +159,14 @@ class Program:
     stdin: str | None = None
     seconds: float = 120
     load: Load | None = None
+    guard: Guard | None = None
 
-    def allocator(self, kernel: GivenPages) -> str | None:
-        """The allocator that the program, unchanged, has loaded besides the C library's."""
+    def first(self, kernel: GivenPages) -> First:
+        """A run of the program unchanged, which says what can be tried."""
         kernel.give(OWN)
         seen: dict[str, Look] = {}
-        self.run(Candidate(UNCHANGED, "as it is"), seen)
-        return seen[UNCHANGED].allocator
+        run = self.run(Candidate(UNCHANGED, "as it is"), seen)
+        return First(run, seen[UNCHANGED])
 
     def run(self, candidate: Candidate, seen: dict[str, Look]) -> Run:
         """One run; the first one with a candidate is looked at, which slows it down."""
@@ -156,11 +175,17 @@ class Program:
         @contextmanager
         def around(pid: int) -> Iterator[None]:
             with (
-                _ended(pid, self.seconds) as over,
+                self.guard.over(pid) if self.guard else nullcontext(),
+                _ended(pid, self.seconds) as ended,
                 looking(pid) if first else nullcontext() as look,
             ):
                 yield
-            if over.is_set():
+            if ended.stopped:
+                raise PagelabError(
+                    f"{self.command[0]} was stopped since it reads from the terminal or sets it: "
+                    "give its input as a file"
+                )
+            if ended.over.is_set():
                 raise PagelabError(
                     f"{self.command[0]} had not ended after {self.seconds:.0f} s: give it more "
                     "with --time, or less to do; what serves until it is stopped needs --load"
@@ -168,45 +193,87 @@ class Program:
             if look is not None:
                 seen[candidate.name] = look
 
-        if self.load is not None:
-            return serve(
-                self.command,
-                candidate.environment,
-                self.load,
-                huge=not candidate.no_huge_pages,
-                seconds=self.seconds,
-                started=around,
-            )
+        with nothing_left_running(self.command[0]):
+            if self.load is not None:
+                return serve(
+                    self.command,
+                    candidate.environment,
+                    self.load,
+                    huge=not candidate.no_huge_pages,
+                    seconds=self.seconds,
+                    started=around,
+                )
+            return self._run(candidate, around, complaints=first)
+
+    def _run(self, candidate: Candidate, around: Around, *, complaints: bool) -> Run:
+        """One run to its end; what it has said of an error is in ours, if it is to be kept."""
         with ExitStack() as files:
-            stdin = subprocess.DEVNULL
+            stdin = stderr = subprocess.DEVNULL
             if self.stdin is not None:
                 stdin = files.enter_context(Path(self.stdin).open("rb")).fileno()
-            return native.run(
-                self.command,
-                candidate.environment,
-                huge=not candidate.no_huge_pages,
-                stdin=stdin,
-                started=around,
-            )
+            said = files.enter_context(TemporaryFile())
+            try:
+                return native.run(
+                    self.command,
+                    candidate.environment,
+                    huge=not candidate.no_huge_pages,
+                    stdin=stdin,
+                    stderr=said.fileno() if complaints else stderr,
+                    started=around,
+                )
+            except PagelabError as error:
+                if not complaints:
+                    raise PagelabError(
+                        f"{error}, after it had run well: it has to be one that can be run again"
+                    ) from error
+                said.seek(max(0, said.seek(0, os.SEEK_END) - _COMPLAINT))
+                last = said.read().decode(errors="replace").strip()
+                with_ = "" if candidate.name == UNCHANGED else f", with {candidate.name}"
+                raise PagelabError(f"{error}{with_}" + (f": {last}" if last else "")) from error
+
+
+class _End:
+    """End of a process that was made to end: since its time was over, or since it was stopped."""
+
+    def __init__(self) -> None:
+        self.over = Event()
+        self.stopped = False
 
 
 @contextmanager
-def _ended(pid: int, seconds: float) -> Iterator[Event]:
-    """Kills a process, with what it has started, if it runs for longer; the event says so."""
-    over = Event()
+def _ended(pid: int, seconds: float) -> Iterator[_End]:
+    """Kills a process, with what it has started, if it runs for longer or waits for a terminal."""
+    end, done = _End(), Event()
+    until = time.monotonic() + seconds
 
-    def kill() -> None:
-        over.set()
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    def watch() -> None:
+        looks = 0
+        while not done.wait(min(_BETWEEN_LOOKS, max(0.0, until - time.monotonic()))):
+            looks = looks + 1 if _is_stopped(pid) else 0
+            end.stopped = looks >= _STOPPED_LOOKS
+            if end.stopped or time.monotonic() >= until:
+                end.over.set()
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+                return
 
-    timer = Timer(seconds, kill)
-    timer.daemon = True
-    timer.start()
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
     try:
-        yield over
+        yield end
     finally:
-        timer.cancel()
+        done.set()
+        thread.join()
+
+
+def _is_stopped(pid: int) -> bool:
+    """True if a process or one of its descendants is stopped, as by SIGTTIN."""
+    for one in descendants(pid):
+        with suppress(OSError):
+            stat = Path(f"/proc/{one}/stat").read_bytes()
+            if stat.rpartition(b") ")[2][:1] == b"T":
+                return True
+    return False
 
 
 def run(
@@ -215,20 +282,25 @@ def run(
     kernel: GivenPages,
     budget: float,
     say: Callable[[str], None],
+    first: First | None = None,
 ) -> Trials:
     """Runs rounds of all settings for `budget` seconds, or until all ratios are narrow.
 
-    The `kernel` is told which larger pages to give before each run. Interrupted, what was run
-    counts. Raises PagelabError when the program cannot be run, does not end, or ends otherwise
-    than with 0.
+    The `first` run warms up what the unchanged program reads, if there was one. The `kernel` is
+    told which larger pages to give before each run. Interrupted, what was run counts. Raises
+    PagelabError when the program cannot be run, does not end, or ends otherwise than with 0.
     """
     unchanged = Candidate(UNCHANGED, "as it is")
     again = Candidate(AGAIN, "as it is")
     trials = {one.name: Trial(one) for one in (unchanged, again, *candidates)}
     seen: dict[str, Look] = {}
+    known = {} if first is None else {UNCHANGED: first}
     begin = time.monotonic()
 
     def one(trial: Trial) -> Run:
+        if had := known.pop(trial.candidate.name, None):
+            seen[trial.candidate.name] = had.look
+            return had.run
         warm_up = trial.candidate.name not in seen
         kernel.give(trial.candidate.size)
         found = program.run(trial.candidate, seen)

@@ -6,6 +6,7 @@ import platform
 import shlex
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from pagelab import advice, jobs, pages, progress, recording, store
 from pagelab.advising import candidates, page, saved, serving, show, trials, verdict, why
+from pagelab.advising.leftover import Guard
 from pagelab.advising.trials import Program
 from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
@@ -89,19 +91,14 @@ def advise(
         jobs.ended_as_by_interrupt(),
         progress.display(notes, quiet=quiet) as meters,
         GivenPages() as kernel,
+        Guard() as guard,
     ):
         meter = meters.meter(name, "running")
-        one = Program(program, stdin, seconds, worked)
-        found, missing = candidates.of(program, sizes, one.allocator(kernel))
-        decided = verdict.decide(
-            trials.run(
-                one,
-                found,
-                kernel,
-                seconds,
-                lambda line: meter.update(0, None, line),
-            )
-        )
+        one = Program(program, stdin, seconds, worked, guard)
+        first = one.first(kernel)
+        found, missing = candidates.of(program, sizes, first.look.allocator)
+        say = partial(meter.update, 0, None)
+        decided = verdict.decide(trials.run(one, found, kernel, seconds, say, first))
         meter.finish()
     found_why = None
     if explain and not decided.trials.interrupted:

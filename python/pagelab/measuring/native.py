@@ -349,16 +349,17 @@ def run(
     huge: bool,
     cpu: int | None = None,
     stdin: int = subprocess.DEVNULL,
+    stderr: int = subprocess.DEVNULL,
     started: Callable[[int], AbstractContextManager[object]] = nullcontext,
 ) -> Run:
-    """One run, on a CPU if one is given, that reads `stdin`.
+    """One run, on a CPU if one is given, that reads `stdin` and complains to `stderr`.
 
     Without `huge` it has no huge pages, whatever the kernel's setting is. `started` makes, of the
     process's number, what is around the run.
     """
     begin = time.monotonic()
     with (
-        running(command, environment, huge=huge, cpu=cpu, stdin=stdin) as process,
+        running(command, environment, huge=huge, cpu=cpu, stdin=stdin, stderr=stderr) as process,
         started(process.pid),
     ):
         usage = ended(process)
@@ -376,6 +377,7 @@ def running(
     huge: bool,
     cpu: int | None = None,
     stdin: int = subprocess.DEVNULL,
+    stderr: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program that was started; it and what it starts are killed if anything is raised here."""
     # The probe becomes the program, so that the settings are the program's alone.
@@ -388,7 +390,7 @@ def running(
         become,
         stdin=stdin,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         env={**given(), **environment},
         # Processes that it starts end with it, when it is made to end.
         process_group=0,
