@@ -271,6 +271,7 @@ class Os(Model):
     shared_present: Natural = 0
     populated: BySize = BySize()
     cow_copies: Natural = 0
+    file_copies: Natural = 0
     cow_reuses: Natural = 0
     permission_faults: Natural = 0
     spurious_faults: Natural = 0

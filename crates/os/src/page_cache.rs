@@ -111,6 +111,7 @@ impl<T: PageTable> Mapper<'_, T> {
         self.effects.pages_copied += 1;
         self.count_page(vma, size);
         self.statistics.cow_copies += 1;
+        self.statistics.file_copies += 1;
         Ok(())
     }
 }

@@ -167,6 +167,9 @@ pub struct OsStatistics {
     pub populated: BySize,
     /// Stores to a private page, shared or a file's, that made a copy.
     pub cow_copies: u64,
+    /// Copies among them that a first touch of a page of a file made (`do_cow_fault`).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub file_copies: u64,
     /// Stores to a read-only private page that nobody else maps any more.
     pub cow_reuses: u64,
     /// Stores to a shared or not copied page that only needed permission.

@@ -39,7 +39,7 @@ COMMANDS = {
         "Example:  pagelab simulate --trace sort.trace --design dpt --json",
     ),
     "trace": Lazy("pagelab.cli.trace", "app"),
-    "linux": Lazy("pagelab.linux.cli", "app"),
+    "linux": Lazy("pagelab.cli.agree", "app"),
     "list": Lazy("pagelab.cli.listing", "list_", "Example:  pagelab list designs"),
     "report": Lazy(
         "pagelab.cli.report",

@@ -171,7 +171,7 @@ def boot(
     accel: Accel = "auto",
 ) -> None:
     """Open a shell in the guest. The host's files are there, read-only."""
-    machine = _machine(layout.find(kernel), debug, append, memory, cpus, nodes, accel)
+    machine = guest_of(layout.find(kernel), debug, append, memory, cpus, nodes, accel)
     raise typer.Exit(guest.boot(machine) or 0)
 
 
@@ -225,7 +225,7 @@ def run(
         _image(where, tuple(debug or ()), append)
         prepared = manager.prepare(where, tuple(debug or ()))
         command = manager.wrap(where, prepared, memory_manager, command)
-    machine = _machine(where, debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
+    machine = guest_of(where, debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
     if walks:
         kbuild.need_designs(where, tuple(debug or ()), "dpt")
         machine = replace(machine, processor=walks, emulator=suite.need_emulator(where))
@@ -274,7 +274,7 @@ def record(
     # The simulator's `radix` has as many by default.
     if levels == 4:
         append = f"{append} {guest.FOUR_LEVELS}".strip()
-    machine = _machine(where, debug, append, memory, 1, 1, "tcg", timeout=timeout)
+    machine = guest_of(where, debug, append, memory, 1, 1, "tcg", timeout=timeout)
     if walks:
         kbuild.need_designs(where, tuple(debug or ()), "dpt")
     machine = replace(machine, processor=walks, emulator=suite.need_emulator(where))
@@ -434,7 +434,7 @@ def _image(where: layout.Layout, options: tuple[str, ...], append: str) -> Path:
     return image
 
 
-def _machine(
+def guest_of(
     where: layout.Layout,
     debug: list[str] | None,
     append: str,
@@ -445,6 +445,7 @@ def _machine(
     icount: bool = False,
     timeout: float = 600.0,
 ) -> guest.Machine:
+    """A guest with a kernel, which is built first where there is none."""
     options = tuple(debug or ())
     image = _image(where, options, append)
     return guest.Machine(

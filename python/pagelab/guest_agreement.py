@@ -1,0 +1,187 @@
+"""A program in a guest and in the simulator: what memory management did in each.
+
+The kernel's numbers are its own counters (/proc/vmstat, the statistics of each folio size,
+getrusage(2)) and the calls of its functions, which a plugin of the emulator counts. The
+simulator's are those of the program recorded on this machine.
+"""
+
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from pagelab import api, pages
+from pagelab.counts import Os
+from pagelab.design import Design
+from pagelab.errors import PagelabError, UsageError
+from pagelab.linux import guest
+from pagelab.linux.build import build_program
+from pagelab.linux.layout import Layout
+from pagelab.machines import Machine
+
+_SETTINGS = "/sys/kernel/mm/transparent_hugepage"
+# Functions of mm/memory.c that are counted: a store to a page that may not be written.
+_CALLS = ("do_wp_page",)
+
+
+class Line(BaseModel):
+    """A count in the guest and in the simulator."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    kernel: int
+    simulator: int
+
+    @property
+    def difference(self) -> float:
+        """Difference relative to the kernel's count, which is not 0."""
+        return (self.simulator - self.kernel) / self.kernel
+
+
+class Agreement(BaseModel):
+    """Counts of one program under one setting."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    program: str
+    kernel: str
+    pages: str
+    system: str
+    lines: list[Line]
+
+    def table(self) -> str:
+        """The counts as a table."""
+        head = f"{self.program}, {self.pages} pages, {self.system}, Linux {self.kernel}"
+        rows = [f"{'':<28}{'kernel':>12}{'simulator':>12}{'':>10}"]
+        for line in self.lines:
+            told = f"{line.difference:+.1%}" if line.kernel else ""
+            rows.append(f"{line.name:<28}{line.kernel:>12,}{line.simulator:>12,}{told:>10}")
+        return "\n".join([head, *rows])
+
+
+@dataclass(frozen=True)
+class _Count:
+    """A count by name: what it is in the guest's counters, and in the simulator's."""
+
+    name: str
+    kernel: Callable[[Mapping[str, int]], int]
+    simulator: Callable[[Os], int]
+
+
+def _folios(order: int) -> Callable[[Mapping[str, int]], int]:
+    name = f"hugepages-{4 << order}kB/stats/anon_fault_alloc"
+    return lambda counters: counters.get(name, 0)
+
+
+_COUNTS = [
+    _Count("faults", lambda at: at["minor"] + at["major"], lambda os: os.faults),
+    _Count(
+        "read-only pages copied",
+        lambda at: at["do_wp_page"] - at["pgreuse"],
+        lambda os: os.cow_copies - os.file_copies,
+    ),
+    _Count("read-only pages kept", lambda at: at["pgreuse"], lambda os: os.cow_reuses),
+    _Count("2 MiB pages", _folios(9), lambda os: os.anonymous.large),
+    _Count("2 MiB mappings split", lambda at: at["thp_split_pmd"], lambda os: os.splits.large),
+    _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda os: os.collapsed),
+]
+
+
+def compare(
+    where: Layout, machine: guest.Machine, command: list[str], size: str, system: str
+) -> Agreement:
+    """Runs a program in a guest and in the simulator, with page sizes and an operating system.
+
+    `machine` is as `pagelab linux run` has it, with one CPU.
+
+    Raises:
+        PagelabError: the program failed in one of the two, or its counts could not be had.
+
+    """
+    size = pages.parse(size)
+    if size in ("1G", "madvise"):
+        raise UsageError(f"{size} pages cannot be compared: give 4K, 64K, 2M or several (2M+64K)")
+    counted = _in_guest(where, machine, command, size)
+    simulated = _in_simulator(command, machine.memory, size, system)
+    lines = [
+        Line(name=one.name, kernel=one.kernel(counted), simulator=one.simulator(simulated))
+        for one in _COUNTS
+    ]
+    lines = [line for line in lines if line.kernel or line.simulator]
+    return Agreement(
+        program=Path(command[0]).name,
+        kernel=where.version,
+        pages=size,
+        system=system,
+        lines=lines,
+    )
+
+
+def _in_guest(
+    where: Layout, machine: guest.Machine, command: list[str], size: str
+) -> dict[str, int]:
+    files = where.linux / "guest"
+    plugin = build_program(where, files / "calls.c", "-shared", "-fPIC")
+    counters = build_program(where, files / "counters.c", "-static")
+    places = addresses(machine.image)
+    machine = replace(
+        machine,
+        plugin=plugin,
+        plugin_options=tuple(f"at={address:x}" for address in places.values()),
+    )
+    sizes = {f"hugepages-{pages.kib(one)}kB" for one in size.split("+") if one != "4K"}
+    settings = [f"echo never >{_SETTINGS}/enabled", f"echo 0 >{_SETTINGS}/khugepaged/defrag"]
+    settings += [f"echo always >{_SETTINGS}/{one}/enabled" for one in sorted(sizes)]
+    script = "; ".join([*settings, f"exec {shlex.join([str(counters), *command])}"])
+    result = guest.run(machine, ["sh", "-c", script])
+    if result.ending is not guest.Ending.EXIT or result.status:
+        said = result.stderr.decode(errors="replace").strip()
+        raise PagelabError("\n".join(filter(None, [f"in the guest {result.describe()}", said])))
+    before, after = (numbers(result.files[name].decode()) for name in ("before", "after"))
+    counted = {name: number - before.get(name, 0) for name, number in after.items()}
+    counted |= numbers(result.files["faults"].decode())
+    calls = result.files[guest.COUNTS].split()
+    return counted | dict(zip(places, map(int, calls), strict=True))
+
+
+def numbers(text: str) -> dict[str, int]:
+    """Lines of a name and a number."""
+    pairs = (line.rsplit(maxsplit=1) for line in text.splitlines())
+    return {name: int(number) for name, number in pairs}
+
+
+def addresses(image: Path) -> dict[str, int]:
+    """Addresses of the functions that are counted; the kernel's place is not random."""
+    symbols = next(
+        (folder / "System.map" for folder in image.parents if (folder / "System.map").exists()),
+        None,
+    )
+    if symbols is None:
+        raise PagelabError(
+            f"{image} has no System.map beside it: build it by `pagelab linux build`"
+        )
+    found = {}
+    for line in symbols.read_text().splitlines():
+        address, _, name = line.split(maxsplit=2)
+        if name in _CALLS:
+            found[name] = int(address, 16)
+    if missing := set(_CALLS) - set(found):
+        raise PagelabError(f"this kernel has no function {', '.join(sorted(missing))}: {symbols}")
+    return found
+
+
+def _in_simulator(command: list[str], megabytes: int, size: str, system: str) -> Os:
+    with tempfile.TemporaryDirectory(prefix="pagelab-agree-") as folder:
+        recorded = api.record(command, Path(folder) / "program.trace", follow_exec=True)
+        if recorded.incomplete:
+            raise PagelabError(f"the recording is not whole: {recorded.incomplete}")
+        machine = Machine("zen3").memory(memory_bytes=f"{megabytes}MiB", zero_page=True)
+        design = Design("radix", pages=size, system=system)
+        run = api.simulate(recorded, design, machine=machine)
+    if run.stopped:
+        raise PagelabError(f"the simulation ended early: {run.stopped}")
+    return run.os
