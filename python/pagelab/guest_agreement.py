@@ -23,8 +23,8 @@ from pagelab.linux.layout import Layout
 from pagelab.machines import Machine
 
 _SETTINGS = "/sys/kernel/mm/transparent_hugepage"
-# Functions of mm/memory.c that are counted: a store to a page that may not be written.
-_CALLS = ("do_wp_page",)
+# Functions of mm/ that are counted: a store to a page that may not be written, of 4 KiB and 2 MiB.
+_CALLS = ("do_wp_page", "do_huge_pmd_wp_page")
 
 
 class Line(BaseModel):
@@ -84,7 +84,12 @@ _COUNTS = [
         lambda at: at["do_wp_page"] - at["pgreuse"],
         lambda os: os.cow_copies - os.file_copies,
     ),
-    _Count("read-only pages kept", lambda at: at["pgreuse"], lambda os: os.cow_reuses),
+    _Count(
+        "read-only pages kept",
+        # A page of 2 MiB that is not kept is split; other splits are few where programs fork.
+        lambda at: at["pgreuse"] + max(at["do_huge_pmd_wp_page"] - at["thp_split_pmd"], 0),
+        lambda os: os.cow_reuses,
+    ),
     _Count("2 MiB pages", _folios(9), lambda os: os.anonymous.large),
     _Count("2 MiB mappings split", lambda at: at["thp_split_pmd"], lambda os: os.splits.large),
     _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda os: os.collapsed),

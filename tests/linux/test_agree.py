@@ -20,11 +20,12 @@ def test_functions_are_found_beside_the_kernel(tmp_path: Path) -> None:
     symbols = tmp_path / "System.map"
     with pytest.raises(PagelabError, match=r"no System\.map"):
         addresses(image)
-    symbols.write_text("ffffffff81000000 T _text\n")
-    with pytest.raises(PagelabError, match="no function do_wp_page"):
+    symbols.write_text("ffffffff8159f2f0 t do_wp_page\n")
+    with pytest.raises(PagelabError, match="no function do_huge_pmd_wp_page"):
         addresses(image)
-    symbols.write_text(symbols.read_text() + "ffffffff8159f2f0 t do_wp_page\n")
-    assert addresses(image) == {"do_wp_page": 0xFFFFFFFF8159F2F0}
+    symbols.write_text(symbols.read_text() + "ffffffff81714ae0 T do_huge_pmd_wp_page\n")
+    found = {"do_wp_page": 0xFFFFFFFF8159F2F0, "do_huge_pmd_wp_page": 0xFFFFFFFF81714AE0}
+    assert addresses(image) == found
 
 
 def test_differences_are_relative_to_the_kernel() -> None:

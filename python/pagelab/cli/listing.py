@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagelab import _core
+from pagelab import _core, systems
 from pagelab.errors import unknown
 
 
@@ -24,14 +24,15 @@ _KINDS: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "machines": _machines,
     "workloads": _core.workloads,
     "managers": _core.managers,
+    "systems": systems.listed,
 }
 
 
 def list_(
-    kind: Annotated[str, typer.Argument(help="designs, machines, workloads or managers")],
+    kind: Annotated[str, typer.Argument(help="designs, machines, workloads, managers or systems")],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List the designs, machines, workloads or memory managers."""
+    """List the designs, machines, workloads, memory managers or operating systems."""
     if kind not in _KINDS:
         raise unknown("list", kind, _KINDS)
     entries = _KINDS[kind]()

@@ -90,7 +90,7 @@ System = Annotated[
     typer.Option(
         "--os",
         metavar="NAME[,NAME...]",
-        help="Operating systems to compare: linux, linux-6.12, foliomap, or a memory manager.",
+        help="Operating systems to compare: linux, linux-6.12, foliomap (pagelab list systems).",
         autocompletion=complete.systems,
     ),
 ]
