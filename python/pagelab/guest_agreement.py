@@ -5,6 +5,7 @@ getrusage(2)) and the calls of its functions, which a plugin of the emulator cou
 simulator's are those of the program recorded on this machine.
 """
 
+import os
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
@@ -78,21 +79,25 @@ def _folios(order: int) -> Callable[[Mapping[str, int]], int]:
 
 
 _COUNTS = [
-    _Count("faults", lambda at: at["minor"] + at["major"], lambda os: os.faults),
+    _Count("faults", lambda at: at["minor"] + at["major"], lambda run: run.faults),
     _Count(
         "read-only pages copied",
         lambda at: at["do_wp_page"] - at["pgreuse"],
-        lambda os: os.cow_copies - os.file_copies,
+        lambda run: run.cow_copies - run.file_copies,
     ),
     _Count(
         "read-only pages kept",
         # A page of 2 MiB that is not kept is split; other splits are few where programs fork.
         lambda at: at["pgreuse"] + max(at["do_huge_pmd_wp_page"] - at["thp_split_pmd"], 0),
-        lambda os: os.cow_reuses,
+        lambda run: run.cow_reuses,
     ),
-    _Count("2 MiB pages", _folios(9), lambda os: os.anonymous.large),
-    _Count("2 MiB mappings split", lambda at: at["thp_split_pmd"], lambda os: os.splits.large),
-    _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda os: os.collapsed),
+    _Count("2 MiB pages", _folios(9), lambda run: run.anonymous.large),
+    _Count(
+        "2 MiB mappings split",
+        lambda at: at["thp_split_pmd"],
+        lambda run: run.splits.large,
+    ),
+    _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda run: run.collapsed),
 ]
 
 
@@ -139,10 +144,13 @@ def _in_guest(
         plugin_options=tuple(f"at={address:x}" for address in places.values()),
     )
     sizes = {f"hugepages-{pages.kib(one)}kB" for one in size.split("+") if one != "4K"}
-    settings = [f"echo never >{_SETTINGS}/enabled", f"echo 0 >{_SETTINGS}/khugepaged/defrag"]
+    # khugepaged looks once when it starts, and then not for an hour.
+    settings = [f"echo 3600000 >{_SETTINGS}/khugepaged/scan_sleep_millisecs"]
     settings += [f"echo always >{_SETTINGS}/{one}/enabled" for one in sorted(sizes)]
     script = "; ".join([*settings, f"exec {shlex.join([str(counters), *command])}"])
-    result = guest.run(machine, ["sh", "-c", script])
+    # The same program as here, wherever it is.
+    path = os.environ.get("PATH", os.defpath)
+    result = guest.run(machine, ["sh", "-c", script], env={"PATH": path})
     if result.ending is not guest.Ending.EXIT or result.status:
         said = result.stderr.decode(errors="replace").strip()
         raise PagelabError("\n".join(filter(None, [f"in the guest {result.describe()}", said])))
