@@ -329,9 +329,10 @@ def run_tests(
 @app.command("bench")
 def run_benchmarks(
     names: Annotated[list[str] | None, typer.Argument(help="Folders or folder/entry.")] = None,
+    debug: Debug = None,
 ) -> None:
     """Run the benchmarks under linux/bench and print what they print."""
-    jobs = suite.load(layout.find().linux / "bench", names or [])
+    jobs = suite.load(layout.find().linux / "bench", names or [], tuple(debug or ()))
     _run_suites(jobs, names or [], verbose=True)
 
 
