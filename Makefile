@@ -17,10 +17,10 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/module $(STAMPS)/probe ## build everything into .venv; then .venv/bin/pagelab runs
+setup: $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/preload ## build everything into .venv; then .venv/bin/pagelab runs
 	@echo "Ready: $(BIN)/pagelab"
 
-demo: $(STAMPS)/system-demo $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/emulator ## would larger pages help sort? a program recorded and simulated
+demo: $(STAMPS)/system-demo $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/preload $(STAMPS)/emulator ## would larger pages help sort? a program recorded and simulated
 	@BIN=$(BIN) scripts/demo.sh
 
 test: test-rust test-python ## run every test
@@ -30,7 +30,7 @@ test-rust: $(STAMPS)/system-test $(STAMPS)/emulator
 	PAGELAB_TEST_QEMU=$${PAGELAB_TEST_QEMU:-$$(cat $(STAMPS)/emulator)} \
 	    cargo test $(LOCKED) --workspace
 
-test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/emulator
+test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/preload $(STAMPS)/emulator
 	$(BIN)/python -m pytest
 
 bench: $(STAMPS)/system-bench $(STAMPS)/module $(STAMPS)/emulator ## accesses a second for fixed workloads, and instructions
@@ -64,7 +64,7 @@ qemu: $(STAMPS)/qemu ## build the emulator of our own and put it into .venv
 qemu-wheel: $(STAMPS)/qemu ## the same as a wheel, in build/wheels
 	@ls $(CURDIR)/build/wheels/pagelab_qemu-*.whl
 
-wheel: $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/qemu ## pagelab's and the emulator's, in build/wheels
+wheel: $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/preload $(STAMPS)/qemu ## pagelab's and the emulator's, in build/wheels
 	$(BIN)/python packaging/wheel.py build/wheels
 
 wheel-test: $(STAMPS)/system-wheel-test wheel ## the wheels in clean roots of PAGELAB_ROOTS (trixie)
@@ -120,6 +120,16 @@ $(STAMPS)/probe: $(RUST_SOURCES) | $(STAMPS)/system-demo
 	install -D -t python/pagelab/plugins \
 	    $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/release/pagelab-probe
 	@mkdir -p $(@D) && touch $@
+
+# The library that programs are run with for allocation sites. Frame pointers: it marks its callers by its
+# frames.
+PRELOAD := $(wildcard crates/recorder/preload/*.[ch])
+$(STAMPS)/preload: $(PRELOAD) | $(STAMPS)/system-demo
+	@mkdir -p $(@D) python/pagelab/plugins
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -fno-builtin \
+	    -fno-omit-frame-pointer -fno-optimize-sibling-calls \
+	    -o python/pagelab/plugins/libpagelab_preload.so $(filter %.c,$(PRELOAD))
+	@touch $@
 
 # QEMU's user mode with plugins. What it was built of, and where, stays under build/qemu.
 QEMU := $(addprefix packaging/qemu/,build.py hatch_build.py pyproject.toml README.md sources.toml \

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelab.counts import CodeCosts, Line, MappingCosts
+from pagelab.counts import AllocationCosts, CodeCosts, Line, MappingCosts
 from pagelab.errors import PagelabError, unknown
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Annotation:
     functions: list[Line]
     lines: list[Line]
     mappings: list[MappingCosts]
+    allocation_sites: list[AllocationCosts]
     changed_files: list[str]
 
     def __repr__(self) -> str:
@@ -70,6 +71,7 @@ def annotation(comparison: Comparison, run: Run, by: By) -> Annotation:
         ordered(functions(run), by),
         ordered(run.lines, by),
         ordered(run.mappings, by),
+        ordered(run.allocation_sites, by),
         run.changed_files,
     )
 
@@ -156,22 +158,33 @@ def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -
         name = row.function or row.place
         table.add_row(
             *shares(row, ranked),
-            _cut(name, 30),
-            _cut(row.module, 18),
+            cut(name, 30),
+            cut(row.module, 18),
         )
     _print(console, table, len(ranked) - top)
     lines = ordered(run.lines, by)
     if any(line.file for line in lines):
         table = _table("line", "source")
         for line in lines[:top]:
-            source = _cut(line.text or "", 26)
-            table.add_row(*shares(line, lines), _cut(line.position, 22), source)
+            source = cut(line.text or "", 26)
+            table.add_row(*shares(line, lines), cut(line.position, 22), source)
         _print(console, table, len(lines) - top)
     kinds = ordered(run.mappings, by)
     table = _table("memory")
     for kind in kinds[:top]:
-        table.add_row(*shares(kind, kinds), _cut(kind.place, 48))
+        table.add_row(*shares(kind, kinds), cut(kind.place, 48))
     _print(console, table, len(kinds) - top)
+    sites = ordered(run.allocation_sites, by)
+    if sites:
+        table = _table("allocated by", "caller")
+        for site in sites[:top]:
+            caller = site.frames[0].place if site.frames else ""
+            table.add_row(
+                *shares(site, sites),
+                cut(site.call or site.place, 16),
+                cut(caller, 32),
+            )
+        _print(console, table, len(sites) - top)
     console.print(_LEGEND, style="dim", highlight=False)
     if run.changed_files:
         names = _plain(", ".join(run.changed_files))
@@ -198,7 +211,8 @@ def _print(console: Console, table: Table, left: int) -> None:
         console.print(f"{left} more (--top)", style="dim", highlight=False)
 
 
-def _cut(text: str, width: int) -> Text:
+def cut(text: str, width: int) -> Text:
+    """A name in so many columns."""
     shown = Text(_plain(text))
     shown.truncate(width, overflow="ellipsis")
     return shown

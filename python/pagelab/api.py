@@ -73,6 +73,7 @@ def record(
     window: Window = EVERYTHING,
     follow_exec: bool = False,
     code: bool = True,
+    sites: bool = False,
     qemu: Path_ | None = None,
     cpu: str | None = None,
     defer: bool = False,
@@ -86,8 +87,9 @@ def record(
     `command` is the program and its arguments. The program's input, output and exit status stay
     its own. `window` says which part to take, all of it unless given; `follow_exec` also records
     the programs that it executes, `code` keeps which instruction makes each access, so that
-    simulations can say where misses come from. `qemu` is the emulator instead of the one that
-    `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it.
+    simulations can say where misses come from, and `sites` who allocates the memory. `qemu` is the
+    emulator instead of the one that `emulator.find` finds, `cpu` the processor it emulates, as its
+    `-cpu` option has it.
 
     The program is ended after so many `seconds`, if they are given.
 
@@ -115,6 +117,7 @@ def record(
             stop,
             follow_exec=follow_exec,
             code=code,
+            sites=sites,
             qemu=None if qemu is None else Path(qemu),
             cpu=cpu,
             defer=defer,
@@ -189,6 +192,7 @@ def compare(
     window: Window = EVERYTHING,
     follow_exec: bool = True,
     code: bool = True,
+    sites: bool = False,
     heat_map: bool = False,
     jobs: int | None = None,
     parallel: int | None = None,
@@ -199,13 +203,13 @@ def compare(
     """Simulates several designs over the same program.
 
     `source` is as for `simulate`, or a program to record, as a list of it and its arguments: its
-    first 500 million accesses unless `window` has a limit or grows thinner, with `code` as for
-    `record`. `designs` are those of `pagelab.designs.USUAL` unless given. With several page sizes
-    in `pages`, or machines in `machine`, each design is there with each of them. With `heat_map`
-    each run has one: accesses, TLB misses and faults by address and time. `jobs` are simulated
-    at once, one a processor unless given; with `parallel` the source is cut into pieces, so many of
-    which are simulated at once, one design after the other (docs/scale.md); with `dask`, the
-    address of a scheduler, by its workers. `out` is a directory to write result.json,
+    first 500 million accesses unless `window` has a limit or grows thinner, with `code` and
+    `sites` as for `record`. `designs` are those of `pagelab.designs.USUAL` unless given. With
+    several page sizes in `pages`, or machines in `machine`, each design is there with each of them.
+    With `heat_map` each run has one: accesses, TLB misses and faults by address and time. `jobs`
+    are simulated at once, one a processor unless given; with `parallel` the source is cut into
+    pieces, so many of which are simulated at once, one design after the other (docs/scale.md); with
+    `dask`, the address of a scheduler, by its workers. `out` is a directory to write result.json,
     result.parquet and report.html into.
 
     Returns the runs beside each other, and the designs that have none, with the reason. Raises
@@ -235,6 +239,7 @@ def compare(
                 forecast=Forecast(work, bounded(window), at_once),
                 follow_exec=follow_exec,
                 code=code,
+                sites=sites,
                 progress=progress,
             )
             window = window.of_what_was_recorded

@@ -502,3 +502,54 @@ class Pieces(Model):
     lines: list[Natural] = []
     timed: Natural
     bound: PiecesBound | None
+
+
+class CallFrame(Model):
+    """A call on the stack.
+
+    `offset` is its return address: in the object's file, or the address where there is none.
+    """
+
+    offset: Natural
+    object: str | None
+    function: str | None
+    inlined_into: list[str]
+    file: str | None
+    line: Natural | None
+    text: str | None
+
+    @property
+    def place(self) -> str:
+        """Function and line, as much as is known."""
+        name = self.function or (Path(self.object).name if self.object else hex(self.offset))
+        return f"{name} {Path(self.file).name}:{self.line}" if self.file and self.line else name
+
+
+class AllocationCosts(CodeCosts):
+    """Memory by the calls that allocated it; accesses are not counted.
+
+    `row` is "elsewhere" for memory that no allocator has given, and "others" for the sum of all
+    sites that have no row of their own. `frames` begin with the allocator's caller.
+    """
+
+    row: Literal["site", "elsewhere", "others"]
+    call: str | None
+    frames: list[CallFrame]
+    allocations: Natural
+    # Asked for: over all calls, and the most that was not given back.
+    bytes: Natural
+    peak_bytes: Natural
+    # The most that first touches of it brought in.
+    peak_resident_bytes: Natural
+
+    @property
+    def place(self) -> str:
+        """The function called and its caller."""
+        if self.row != "site":
+            return "(other sites)" if self.row == "others" else "(not allocated)"
+        return f"{self.call} < {self.frames[0].place}" if self.frames else str(self.call)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Name that it alone has, in every run of one recording."""
+        return (self.program, self.row, self.call, *((f.object, f.offset) for f in self.frames))

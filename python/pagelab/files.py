@@ -25,6 +25,11 @@ def programs() -> Path:
     return _PACKAGE / "plugins"
 
 
+def preloaded() -> Path:
+    """The library that programs are run with for their allocation sites."""
+    return programs() / "libpagelab_preload.so"
+
+
 def experiments() -> Path:
     """The folder of the published figures, a TOML file or a folder of them a paper."""
     return _brought("experiments")

@@ -15,8 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pagelab import _core, emulator, environment, jobs, units
-from pagelab.errors import OWN_FAILURE, PagelabError
+from pagelab import _core, emulator, environment, files, jobs, units
+from pagelab.errors import OWN_FAILURE, PagelabError, UsageError
 from pagelab.progress import Display, up_to
 from pagelab.results import Recording
 from pagelab.window import Window as Window
@@ -92,6 +92,7 @@ def record(
     stop: jobs.Stop,
     *,
     code: bool,
+    sites: bool = False,
     follow_exec: bool = False,
     qemu: Path | None = None,
     cpu: str | None = None,
@@ -102,10 +103,9 @@ def record(
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
 
-    It is ended after so many `seconds`, where they are given.
-
-    With `code` the trace has what was executed as well. `qemu` is the emulator instead of the one
-    that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
+    It is ended after so many `seconds`, where they are given. With `code` the trace has what was
+    executed as well, with `sites` calls of allocators, too. `qemu` is the emulator instead of the
+    one that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
     without it the one with every feature QEMU has. With `defer` the trace is made when the program
     has ended, of words in a file beside it, which is removed then unless it is to `keep_words`.
     `forecast` says how long the simulation of the trace will take, or what it says so far; the
@@ -120,6 +120,7 @@ def record(
     options = emulator.candidates(qemu) | {
         "follow_exec": follow_exec,
         "code": code,
+        "allocations": _preloaded(code=code) if sites else None,
         "cpu": cpu,
         "words": str(words_of(output)) if defer else None,
         "keep_words": keep_words,
@@ -182,6 +183,13 @@ def record(
         if enough.is_set():
             outcome["notes"].append("what was recorded is enough for --precision")
     return Recording.model_validate(outcome | {"limited": limited})
+
+
+def _preloaded(*, code: bool) -> str:
+    """The library that tells of allocations. Raises UsageError without code, which has names."""
+    if not code:
+        raise UsageError("allocation sites need the code: leave out --no-code")
+    return str(files.preloaded())
 
 
 def words_of(trace: Path) -> Path:

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, computed_field, model_validator
 from pagelab import sampling
 from pagelab.answer import Answer
 from pagelab.counts import (
+    AllocationCosts,
     Caches,
     CoreCounts,
     Cycles,
@@ -123,6 +124,8 @@ class Run(Table):
     # Lines, where the source says which instructions make the accesses, the most expensive first.
     lines: list[Line] = []
     mappings: list[MappingCosts] = []
+    # By the calls that allocated the memory, where the recording tells.
+    allocation_sites: list[AllocationCosts] = []
     # Files whose code is not what was recorded: of it there is no function and no line.
     changed_files: list[str] = []
     host: dict[str, Any]

@@ -68,6 +68,8 @@ pub enum Definition {
         /// Ranges in their processes.
         ranges: Box<[Range]>,
     },
+    /// A place where the program calls an allocator: which one, and the return addresses on its stack.
+    AllocationSite(AllocationSite),
     /// Lines of source of code that the program has made itself, by site. Those need not be defined yet.
     Lines {
         /// The file, as the program names it.
@@ -93,9 +95,68 @@ impl Definition {
             | Definition::Mapping { path, .. }
             | Definition::Lines { path, .. } => path.len(),
             Definition::Function { name, .. } => name.len(),
+            Definition::AllocationSite(site) => size_of_val(&*site.frames),
             Definition::Block(block) => block.bytes.len(),
         }
     }
+}
+
+/// A call of an allocator by its stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AllocationSite {
+    /// The function called.
+    pub call: AllocationCall,
+    /// Return addresses, the allocator's caller first.
+    pub frames: Box<[Frame]>,
+}
+
+/// A function that allocates memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the names are those of the functions")]
+pub enum AllocationCall {
+    Malloc = 0,
+    Calloc = 1,
+    Realloc = 2,
+    /// aligned_alloc, posix_memalign, memalign, valloc and pvalloc.
+    AlignedAlloc = 3,
+    /// operator new, and operator new\[\].
+    New = 4,
+    /// mmap of anonymous memory.
+    Mmap = 5,
+}
+
+impl AllocationCall {
+    /// All, by number.
+    pub const ALL: [AllocationCall; 6] = [
+        AllocationCall::Malloc,
+        AllocationCall::Calloc,
+        AllocationCall::Realloc,
+        AllocationCall::AlignedAlloc,
+        AllocationCall::New,
+        AllocationCall::Mmap,
+    ];
+
+    /// Name of the function.
+    pub fn name(self) -> &'static str {
+        match self {
+            AllocationCall::Malloc => "malloc",
+            AllocationCall::Calloc => "calloc",
+            AllocationCall::Realloc => "realloc",
+            AllocationCall::AlignedAlloc => "aligned_alloc",
+            AllocationCall::New => "operator new",
+            AllocationCall::Mmap => "mmap",
+        }
+    }
+}
+
+/// A return address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The file that is mapped there: 0 for none, else 1 + its number among those defined.
+    pub file: u32,
+    /// Offset in that file; of no file the address.
+    pub offset: u64,
 }
 
 /// A part of a process's address space.
@@ -151,6 +212,7 @@ pub struct CodeTable {
     function_of: HashMap<u32, u32>,
     mappings: Vec<(String, Box<[Range]>)>,
     ranges: usize,
+    allocation_sites: Vec<AllocationSite>,
     sources: Vec<String>,
     /// By site, which of the sources and the line in it.
     line_of: HashMap<u32, (u32, u32)>,
@@ -162,8 +224,11 @@ impl CodeTable {
     /// Takes a definition in. `false`, and nothing is changed, when there are too many, or too large
     /// ones together, or it is not well formed: its lengths, bytes and accesses do not go together.
     pub fn define(&mut self, definition: Definition) -> bool {
-        let names =
-            self.files.len() + self.functions.len() + self.mappings.len() + self.sources.len();
+        let names = self.files.len()
+            + self.functions.len()
+            + self.mappings.len()
+            + self.allocation_sites.len()
+            + self.sources.len();
         let bytes = definition.bytes();
         let fits =
             names + self.blocks.len() < MAX_SITES as usize && bytes <= MAX_BYTES - self.bytes;
@@ -182,6 +247,14 @@ impl CodeTable {
             }
             Definition::Block(block) => block,
             Definition::Function { name, blocks } => return self.define_function(name, &blocks),
+            Definition::AllocationSite(site) => {
+                let known = |frame: &Frame| frame.file as usize <= self.files.len();
+                let fits = site.frames.iter().all(known);
+                if fits {
+                    self.allocation_sites.push(site);
+                }
+                return fits;
+            }
             Definition::Lines { path, sites } => return self.define_lines(path, &sites),
             Definition::Mapping { path, ranges } => {
                 let fits = self.ranges + ranges.len() <= MAX_SITES as usize;
@@ -270,6 +343,11 @@ impl CodeTable {
     /// The files, by number.
     pub fn files(&self) -> &[String] {
         &self.files
+    }
+
+    /// The allocation sites, by number.
+    pub fn allocation_sites(&self) -> &[AllocationSite] {
+        &self.allocation_sites
     }
 
     /// One more than the highest site.

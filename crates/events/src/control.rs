@@ -102,6 +102,23 @@ pub enum Control {
         /// Kind of the touch.
         touch: Touch,
     },
+    /// The current thread calls an allocator (malloc, mmap, ...) at an allocation site.
+    Allocating {
+        /// Number of the [`Definition::AllocationSite`](crate::Definition::AllocationSite).
+        site: u32,
+    },
+    /// That call returns.
+    Allocated {
+        /// First byte of the memory; 0 if there was none to have.
+        addr: u64,
+        /// Bytes that were asked for.
+        len: u64,
+    },
+    /// The current thread gives an allocation back (free, realloc).
+    Freed {
+        /// Its first byte.
+        addr: u64,
+    },
     /// Accesses were not recorded here (a window or a sample); system calls still were.
     Skipped {
         /// Instructions executed meanwhile by the current thread.

@@ -259,6 +259,9 @@ fn name(control: Control) -> &'static str {
         Control::ThreadEnd { .. } => "thread-end",
         Control::Exit { .. } => "exit",
         Control::Touched { .. } => "touched",
+        Control::Allocating { .. } => "allocating",
+        Control::Allocated { .. } => "allocated",
+        Control::Freed { .. } => "freed",
         Control::Skipped { .. } => "skipped",
     }
 }

@@ -22,7 +22,8 @@ mod window;
 
 pub use batch::{Access, Alike, Batch, Begun, Mispredicted, Op};
 pub use code::{
-    CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, MAX_SITES, NO_SITE, Range,
+    AllocationCall, AllocationSite, CodeBlock, CodeTable, Definition, Flow, Follows, Frame,
+    Instruction, MAX_SITES, NO_SITE, Range,
 };
 pub use control::{Advice, Backing, Control, HugePages, Protection, Touch};
 pub use convert::{ConvertError, cat, convert, discard, write};

@@ -132,6 +132,9 @@ impl Touched {
             | Control::ThreadEnd { .. }
             | Control::HugePages { .. }
             | Control::Touched { .. }
+            | Control::Allocating { .. }
+            | Control::Allocated { .. }
+            | Control::Freed { .. }
             | Control::Skipped { .. } => {}
         }
     }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Event, Flat, Scratch, any_access, any_control};
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Mispredicted, NO_SITE,
-    Op, Range, Source, TraceReader, TraceWriter, cat,
+    Access, AllocationCall, AllocationSite, Batch, CodeBlock, Control, Definition, Flow, Follows,
+    Frame, Metadata, Mispredicted, NO_SITE, Op, Range, Source, TraceReader, TraceWriter, cat,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -395,6 +395,13 @@ fn as_text(bytes: Vec<u8>) -> Vec<String> {
                 Definition::File(path) => format!("file {path}"),
                 Definition::Function { name, blocks } => format!("function {name} {blocks:?}"),
                 Definition::Lines { path, sites } => format!("lines {path} {sites:?}"),
+                Definition::AllocationSite(site) => {
+                    let frames = site.frames.iter();
+                    let frames: Vec<_> = frames
+                        .map(|frame| format!("{}+{:x}", frame.file, frame.offset))
+                        .collect();
+                    format!("allocation-site {} {}", site.call as u8, frames.join(" "))
+                }
                 Definition::Mapping { path, ranges } => {
                     let ranges = ranges.iter();
                     let ranges: Vec<_> = ranges
@@ -468,6 +475,15 @@ fn names() -> [Definition; 4] {
             sites: [(7, u32::MAX), (0, 1), (8, 2)].into(),
         },
     ]
+}
+
+/// A call of mmap from code that is in no file.
+fn allocation_site() -> Definition {
+    let frames = [u64::MAX, 0x7000].map(|offset| Frame { file: 0, offset });
+    Definition::AllocationSite(AllocationSite {
+        call: AllocationCall::Mmap,
+        frames: frames.into(),
+    })
 }
 
 #[test]
@@ -567,6 +583,7 @@ fn a_reader_made_from_the_documentation_reads_the_same_code() {
         let mut made = accesses.iter().cycle();
         let mut batches = batches(&blocks, &steps, || *made.next().unwrap());
         batches[0].definitions.extend(names());
+        batches[0].definitions.push(allocation_site());
         let bytes = written(&batches);
         let file = Scratch::new("code", &bytes);
         let mut reader = TraceReader::new(Cursor::new(bytes.clone()), "test.trace").unwrap();

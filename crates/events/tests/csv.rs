@@ -237,7 +237,9 @@ fn possible(mut batch: Batch) -> Batch {
                 page(old_addr);
                 page(new_addr);
             }
-            Control::Brk { end } => canonical(end),
+            Control::Brk { end: addr }
+            | Control::Allocated { addr, .. }
+            | Control::Freed { addr } => canonical(addr),
             Control::Skipped {
                 instructions,
                 accesses,

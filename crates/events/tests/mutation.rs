@@ -5,8 +5,8 @@ mod common;
 
 use common::drain;
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Op, Range, TraceReader,
-    TraceWriter, open_foreign,
+    Access, AllocationCall, AllocationSite, Batch, CodeBlock, Control, Definition, Flow, Follows,
+    Frame, Metadata, Op, Range, TraceReader, TraceWriter, open_foreign,
 };
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -162,6 +162,20 @@ fn definitions() -> Vec<Definition> {
         }]
         .into(),
     });
+    all.push(Definition::AllocationSite(AllocationSite {
+        call: AllocationCall::New,
+        frames: [
+            Frame {
+                file: 1,
+                offset: 0x1234,
+            },
+            Frame {
+                file: 0,
+                offset: 0x7fff_0000,
+            },
+        ]
+        .into(),
+    }));
     all.push(Definition::Lines {
         path: "a.js".to_owned(),
         sites: [(1, 7), (2, 9)].into(),

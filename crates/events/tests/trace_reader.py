@@ -36,9 +36,12 @@ KINDS = {
     16: "mispredicted",
     17: "huge-pages",
     18: "touched",
+    19: "allocating",
+    20: "allocated",
+    21: "freed",
 }
 NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1}
-NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3, 17: 1, 18: 3}
+NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3, 17: 1, 18: 3, 19: 1, 20: 2, 21: 1}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
 HUGE_PAGES = ["anywhere", "nowhere", "where-advised"]
 TOUCH = ["loaded", "stored", "present", "executed"]
@@ -138,7 +141,7 @@ def control_line(kind: int, n: list[int]) -> str:
         case 2:
             fields = [f"{n[0]:x}", str(n[1]), protection(n[2]), BACKING[n[3]]]
             fields += ["populate"] * n[4]
-        case 3:
+        case 3 | 20:
             fields = [f"{n[0]:x}", str(n[1])]
         case 4:
             fields = [f"{n[0]:x}", str(n[1]), protection(n[2])]
@@ -146,7 +149,7 @@ def control_line(kind: int, n: list[int]) -> str:
             fields = [f"{n[0]:x}", str(n[1]), f"{n[2]:x}", str(n[3])]
         case 6:
             fields = [f"{n[0]:x}", str(n[1]), ADVICE[n[2]] if n[2] < 5 else str(n[2] - 16)]
-        case 7:
+        case 7 | 21:
             fields = [f"{n[0]:x}"]
         case 18:
             fields = [f"{n[0]:x}", str(n[1]), TOUCH[n[2]]]
@@ -278,6 +281,10 @@ def definitions(block: Block, code: Code) -> Iterator[str]:
                 line += unzigzag(number())
                 lines.append((site, line))
             yield f"lines {path} {lines}"
+            continue
+        if kind == 6:
+            call, frames = number(), [f"{number()}+{number():x}" for _ in range(number())]
+            yield f"allocation-site {call} {' '.join(frames)}"
             continue
         process = number()
         pc = pc + unzigzag(number()) & MASK64

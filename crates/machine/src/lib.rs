@@ -21,7 +21,8 @@ pub use config::{
     CachesConfig, CoherenceConfig, ConfigError, CostConfig, FilledPages, MachineConfig,
     OthersConfig, PRESETS, WalksEnter,
 };
-pub use count::by_code::{ByCode, Tally};
+pub use count::allocations::AtSite;
+pub use count::by_code::ByCode;
 pub use count::heat_map::{HeatMapResult, HeatRow};
 pub use count::histogram::Histogram;
 pub use count::result::{
@@ -29,6 +30,7 @@ pub use count::result::{
     NodeResult, PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
     WalkResult, WindowResult,
 };
+pub use count::tally::Tally;
 pub use design::Design;
 pub use error::{BuildError, RunError, SimulateError};
 pub use fetch::{FetchCacheConfig, FetchConfig};

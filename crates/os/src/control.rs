@@ -73,9 +73,12 @@ impl<T: PageTable> Call<'_, T> {
                 self.spaces[usize::from(asid.0)] = None;
                 Ok(())
             }
-            Control::Thread { .. } | Control::ThreadStart { .. } | Control::ThreadEnd { .. } => {
-                Ok(())
-            }
+            Control::Thread { .. }
+            | Control::ThreadStart { .. }
+            | Control::ThreadEnd { .. }
+            | Control::Allocating { .. }
+            | Control::Allocated { .. }
+            | Control::Freed { .. } => Ok(()),
             Control::Touched { addr, len, touch } => {
                 self.space(asid).told |= len == 0;
                 self.touched(asid, pages(addr, len), touch)

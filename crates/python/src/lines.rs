@@ -1,15 +1,18 @@
 //! Lines of source that missed, from what each instruction came to.
 
-use pagelab_machine::{ByCode, Mapping, RunResult, Tally};
+use pagelab_machine::{AtSite, ByCode, Mapping, RunResult, Tally};
 use pagelab_symbols::{Origin, SourceText, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Lines kept of a program; the others are added up.
 const MOST: usize = 1000;
 /// Rows of memory of a program, after which files have no name.
 const MOST_FILES: usize = 200;
+/// Allocation sites of a program that have a row; the others are added up.
+const MOST_SITES: usize = 500;
 
 /// A run with the lines that missed.
 #[derive(Serialize, JsonSchema)]
@@ -22,6 +25,9 @@ pub(crate) struct WithLines<'a> {
     /// Kinds of memory, and files, with what missed there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     mappings: Vec<MappingRow>,
+    /// Allocation sites with what missed in their memory, the most expensive first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allocation_sites: Vec<AllocationRow>,
     /// Files that have changed since the recording: their code has no names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed_files: Vec<String>,
@@ -64,6 +70,50 @@ struct MappingRow {
     counts: Counts,
 }
 
+/// Subject of a row of allocation sites.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Allocated {
+    /// Memory that was allocated at a site.
+    Site,
+    /// Memory that no allocator has given: the stack, files, the program's variables.
+    Elsewhere,
+    /// All sites that have no row of their own.
+    Others,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct AllocationRow {
+    /// Number of the program, from 0.
+    program: usize,
+    row: Allocated,
+    /// Function called: malloc, calloc, realloc, aligned_alloc, operator new or mmap.
+    call: Option<&'static str>,
+    /// Calls that led there, the allocator's caller first.
+    frames: Vec<CallFrame>,
+    /// Calls that gave memory.
+    allocations: u64,
+    /// Bytes that were asked for, over all calls.
+    bytes: u64,
+    /// The most bytes that were asked for and not yet given back.
+    peak_bytes: u64,
+    /// The most bytes of pages that first touches of its memory brought in.
+    peak_resident_bytes: u64,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// A call on the stack.
+#[derive(Serialize, JsonSchema)]
+struct CallFrame {
+    /// Return address, as an offset in the file; in no file the address.
+    offset: u64,
+    #[serde(flatten)]
+    origin: Origin,
+    /// Text of the line.
+    text: Option<String>,
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Counts {
     /// Accesses.
@@ -102,6 +152,7 @@ impl<'a> WithLines<'a> {
             run,
             lines: Vec::new(),
             mappings: Vec::new(),
+            allocation_sites: Vec::new(),
             changed_files: Vec::new(),
         };
         for (program, by_code) in run.by_code.iter().enumerate() {
@@ -127,13 +178,14 @@ impl<'a> WithLines<'a> {
             .entry(Origin::default())
             .or_default()
             .add(&by_code.unknown);
+        let mut text = SourceText::default();
+        self.add_allocations(program, by_code, &mut symbols, &mut text);
         self.changed_files
             .extend(symbols.changed().map(str::to_owned));
         let mut all: Vec<_> = by_origin.into_iter().collect();
-        all.sort_by_key(|(_, tally)| std::cmp::Reverse(cost(tally)));
+        all.sort_by_key(|(_, tally)| Reverse(cost(tally)));
         let left = all.split_off(all.len().min(MOST));
         left.iter().for_each(|(_, tally)| rest.add(tally));
-        let mut text = SourceText::default();
         for (origin, tally) in all {
             if tally == Tally::default() {
                 continue;
@@ -146,9 +198,7 @@ impl<'a> WithLines<'a> {
             let place = origin.file.as_deref().zip(origin.line);
             self.lines.push(Line {
                 program,
-                text: place
-                    .and_then(|(file, line)| text.line(file, line))
-                    .map(|line| line.chars().take(200).collect()),
+                text: place.and_then(|(file, line)| shown(&mut text, file, line)),
                 origin,
                 row,
                 counts: Counts::of(&tally),
@@ -166,12 +216,70 @@ impl<'a> WithLines<'a> {
         self.add_memory(program, by_code);
     }
 
+    fn add_allocations(
+        &mut self,
+        program: usize,
+        by_code: &ByCode,
+        symbols: &mut Symbols<'_>,
+        text: &mut SourceText,
+    ) {
+        // Without calls of allocators there is nothing but what is elsewhere.
+        let [elsewhere, sites @ ..] = by_code.allocations.as_slice() else {
+            return;
+        };
+        if sites.is_empty() {
+            return;
+        }
+        let mut add = |row, call, frames, at: &AtSite| {
+            self.allocation_sites.push(AllocationRow {
+                program,
+                row,
+                call,
+                frames,
+                allocations: at.allocations,
+                bytes: at.bytes,
+                peak_bytes: at.peak_bytes,
+                peak_resident_bytes: at.peak_resident_bytes,
+                counts: Counts::of(&at.tally),
+            });
+        };
+        let numbered = by_code.code.allocation_sites().iter().zip(sites);
+        let mut all: Vec<_> = numbered
+            .filter(|(_, at)| **at != AtSite::default())
+            .collect();
+        all.sort_by_key(|(_, at)| Reverse((cost(&at.tally), at.peak_resident_bytes)));
+        let left = all.split_off(all.len().min(MOST_SITES));
+        for (site, at) in all {
+            let frames = site.frames.iter().map(|&frame| {
+                let origin = symbols.caller(frame);
+                let place = origin.file.as_deref().zip(origin.line);
+                CallFrame {
+                    offset: frame.offset,
+                    text: place.and_then(|(file, line)| shown(text, file, line)),
+                    origin,
+                }
+            });
+            add(
+                Allocated::Site,
+                Some(site.call.name()),
+                frames.collect(),
+                at,
+            );
+        }
+        if !left.is_empty() {
+            let mut rest = AtSite::default();
+            left.iter().for_each(|(_, at)| rest.add(at));
+            add(Allocated::Others, None, Vec::new(), &rest);
+        }
+        add(Allocated::Elsewhere, None, Vec::new(), elsewhere);
+    }
+
     fn add_memory(&mut self, program: usize, by_code: &ByCode) {
         let mut all: Vec<_> = (by_code.mappings.iter().enumerate())
             .map(|(number, tally)| (by_code.memory(number), *tally))
             .filter(|(_, tally)| tally.missed())
             .collect();
-        all.sort_by_key(|(_, tally)| std::cmp::Reverse(cost(tally)));
+        all.sort_by_key(|(_, tally)| Reverse(cost(tally)));
         // The other files are what the kind is.
         let mut kept: Vec<((Mapping, Option<&str>), Tally)> = Vec::new();
         for ((kind, name), tally) in all {
@@ -190,6 +298,12 @@ impl<'a> WithLines<'a> {
             });
         }
     }
+}
+
+/// A line of source, not at any length.
+fn shown(text: &mut SourceText, file: &str, line: u32) -> Option<String> {
+    let line = text.line(file, line)?;
+    Some(line.chars().take(200).collect())
 }
 
 /// Order of rows, the most expensive first.

@@ -20,6 +20,8 @@ struct OptionsSpec {
     keep_words: bool,
     /// Variables of our environment that the program is not to have.
     without: Vec<String>,
+    /// The library that tells of allocations, if these are recorded.
+    allocations: Option<PathBuf>,
     #[serde(flatten)]
     emulator: EmulatorSpec,
 }
@@ -103,6 +105,7 @@ pub(crate) fn record(
         plugins: Some(options.emulator.plugins),
         words: options.words,
         keep_words: options.keep_words,
+        allocations: options.allocations,
         without: options.without.into_iter().map(Into::into).collect(),
         ..Request::default()
     };

@@ -73,7 +73,7 @@ impl CodeBook {
     }
 
     /// 1 + the number of a file, which is defined unless it has been.
-    fn file(&mut self, path: &str, batch: &mut Batch) -> u32 {
+    pub(crate) fn file(&mut self, path: &str, batch: &mut Batch) -> u32 {
         if let Some(&number) = self.files.get(path) {
             return number;
         }

@@ -1,5 +1,6 @@
 //! Starting the program under QEMU, and recording until it and its children have ended.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -148,6 +149,7 @@ pub(crate) fn told<S: Sink + 'static>(
     let programs = 1 + recording.programs().followed();
     let unrecorded = recording.programs().unrecorded();
     let refused = recording.refusals().all();
+    let allocation_sites = recording.allocation_sites();
     let (notes, output) = recording.finish();
     let (sink, written) = output.finish();
     let bytes = written.as_ref().copied().unwrap_or(0);
@@ -173,6 +175,7 @@ pub(crate) fn told<S: Sink + 'static>(
         unrecorded,
         refused,
         incomplete: incomplete.map(|error| error.to_string()),
+        allocation_sites,
         notes,
         words: None,
     };
@@ -278,7 +281,9 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     let called = Path::new(&request.program);
     let memory = shared.path();
     let option = option::recording(&qemu.plugin, &memory, none, 0, &path, called, cpu);
-    let mut command = qemu::command(&qemu.path, &request.environment);
+    let mut environment = request.environment.clone();
+    environment.extend(preloaded(request));
+    let mut command = qemu::command(&qemu.path, &environment);
     for name in &request.without {
         command.env_remove(name);
     }
@@ -312,6 +317,29 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
         });
     }
     command
+}
+
+/// Variables that have the program load the library which tells of allocations, before others that it preloads.
+fn preloaded(request: &Request) -> Vec<(OsString, OsString)> {
+    const PRELOAD: &str = "LD_PRELOAD";
+    let Some(library) = &request.allocations else {
+        return Vec::new();
+    };
+    let set = request.environment.iter().rev();
+    let before = set
+        .filter(|(name, _)| name == PRELOAD)
+        .map(|(_, value)| value.clone())
+        .next()
+        .or_else(|| std::env::var_os(PRELOAD));
+    let mut value = library.clone().into_os_string();
+    if let Some(before) = before.filter(|before| !before.is_empty()) {
+        value.push(":");
+        value.push(before);
+    }
+    vec![
+        (PRELOAD.into(), value),
+        ("PAGELAB_SITES".into(), "mark".into()),
+    ]
 }
 
 /// Reads until every process has ended. When `progress` asks to stop, ends the program; when a

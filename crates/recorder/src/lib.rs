@@ -6,6 +6,7 @@
 #![allow(unexpected_cfgs, reason = "fuzz/run.sh sets `fuzzing`")]
 
 mod afterwards;
+mod allocations;
 mod branches;
 mod chains;
 mod code;
@@ -87,6 +88,9 @@ pub struct Request {
     pub cpu: Option<String>,
     /// Folder of libpagelab_plugin.so; beside the running program otherwise.
     pub plugins: Option<PathBuf>,
+    /// The preloaded library that tells of calls of allocators, if these are recorded: needs `with_code`, and dynamic
+    /// linking.
+    pub allocations: Option<PathBuf>,
     /// Keep the code as well: which blocks are executed, and which instruction makes each access.
     pub with_code: bool,
     /// Have every access reported by QEMU, none worked out from others: slower, and the same
@@ -180,6 +184,8 @@ pub struct Outcome {
     pub refused: Vec<Refused>,
     /// Reason for which the recording ends before the program does, if so.
     pub incomplete: Option<String>,
+    /// Places where the program called allocators, if that was recorded.
+    pub allocation_sites: usize,
     /// Further notes for the user.
     pub notes: Vec<String>,
     /// The words that the trace is made of, if they were kept.
@@ -203,6 +209,7 @@ impl Outcome {
             unrecorded: BTreeMap::new(),
             refused: Vec::new(),
             incomplete: Some(why.to_string()),
+            allocation_sites: 0,
             notes: Vec::new(),
             words: None,
         }
@@ -397,6 +404,10 @@ fn run<S: Sink + 'static>(
             .retain(|refused| refused.error != refusals::AS_FORK);
     } else {
         outcome.notes.push(PLACED_OTHERWISE.to_owned());
+    }
+    if request.allocations.is_some() && outcome.allocation_sites == 0 {
+        let none = "no allocation was told: the program is linked statically, or has an allocator of its own";
+        outcome.notes.push(none.to_owned());
     }
     Ok((outcome, sink))
 }

@@ -25,6 +25,7 @@ mod active;
 mod ended;
 
 use self::active::Active;
+use crate::allocations::Allocations;
 use crate::code::CodeBook;
 use crate::controls::{Memory, Returned};
 use crate::following::{FORK_CALLS, Following, waited_for};
@@ -53,6 +54,7 @@ pub(crate) struct Recording<'a, S> {
     plans: Vec<Plan>,
     ways: Ways,
     code: CodeBook,
+    allocations: Allocations,
     mapped: Mapped,
     began: SystemTime,
     rings: Vec<Active<'a>>,
@@ -92,6 +94,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             plans: Vec::new(),
             ways: Ways::default(),
             code: CodeBook::default(),
+            allocations: Allocations::default(),
             mapped,
             began,
             rings: Vec::new(),
@@ -375,6 +378,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             }
             Kind::ThreadEnd => self.thread_ends(index),
             Kind::Present | Kind::Faults => self.found(index, kind, payload as usize),
+            Kind::Allocation => self.allocation(index, payload as usize),
             Kind::Replaced => self.programs.follow(),
             Kind::Block | Kind::Wrap | Kind::Define => {}
         }
@@ -428,6 +432,20 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let runs: Vec<u64> = (1..=words).map(|at| active.reader.word(at)).collect();
         let faults = kind == Kind::Faults;
         (self.touches).found(process.number(), &runs, faults, self.output.batch());
+    }
+
+    /// A thread calls an allocator, or one returns: as so many words say.
+    fn allocation(&mut self, index: usize, words: usize) {
+        let active = &self.rings[index];
+        let Some(process) = self.processes.get(&active.process) else {
+            return;
+        };
+        let words: Vec<u64> = (1..=words).map(|at| active.reader.word(at)).collect();
+        let batch = self.output.batch();
+        let control = (self.allocations).control(&words, process, &mut self.code, batch);
+        if let Some(control) = control.filter(|_| self.output.with_code) {
+            self.output.control(control);
+        }
     }
 
     fn returned(&mut self, index: usize, result: u64, fact: u64) {
@@ -587,6 +605,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// The programs that were started.
     pub(crate) fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// Number of allocation sites.
+    pub(crate) fn allocation_sites(&self) -> usize {
+        self.allocations.len()
     }
 
     /// The calls that were refused.

@@ -9,7 +9,7 @@ mod regular;
 
 use object_file::ObjectFile;
 pub use origin::Origin;
-use pagelab_events::CodeTable;
+use pagelab_events::{CodeTable, Frame};
 use regular::regular;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -20,6 +20,8 @@ pub struct Symbols<'a> {
     code: &'a CodeTable,
     /// By number of the file; `None` where it cannot be read.
     objects: HashMap<u32, Option<ObjectFile>>,
+    /// Blocks by their file and the offset in it, once that has been asked for.
+    at: Option<HashMap<(u32, u64), u32>>,
     /// By block: whether its bytes are in its file.
     unchanged: HashMap<u32, bool>,
     changed: BTreeSet<&'a str>,
@@ -31,6 +33,7 @@ impl<'a> Symbols<'a> {
         Symbols {
             code,
             objects: HashMap::new(),
+            at: None,
             unchanged: HashMap::new(),
             changed: BTreeSet::new(),
         }
@@ -61,6 +64,34 @@ impl<'a> Symbols<'a> {
                 ..Origin::default()
             };
         };
+        let inside = instruction.pc.wrapping_sub(block.pc);
+        let offset = block.file_offset.wrapping_add(inside);
+        self.in_file(number, offset, block.file_offset, Some(instruction.block))
+    }
+
+    /// Origin of the call that returns to an address.
+    pub fn caller(&mut self, frame: Frame) -> Origin {
+        let Some(number) = frame.file.checked_sub(1) else {
+            return Origin {
+                function: Some(format!("{:#x}", frame.offset)),
+                ..Origin::default()
+            };
+        };
+        let blocks = self.code.blocks();
+        let at = self.at.get_or_insert_with(|| {
+            let of_files = (0..).zip(blocks);
+            of_files
+                .map(|(block, code)| ((code.file, code.file_offset), block))
+                .collect()
+        });
+        // A call ends a block: the next one begins behind it.
+        let block = at.get(&(frame.file, frame.offset)).copied();
+        // The call may be its function's last instruction, and its line's.
+        self.in_file(number, frame.offset.saturating_sub(1), frame.offset, block)
+    }
+
+    /// Origin of the instruction at a place of a file, which is as it was recorded if it has the bytes of a block.
+    fn in_file(&mut self, number: u32, offset: u64, start: u64, block: Option<u32>) -> Origin {
         let path = &self.code.files()[number as usize];
         let mut origin = Origin {
             object: Some(path.clone()),
@@ -70,20 +101,19 @@ impl<'a> Symbols<'a> {
             .objects
             .entry(number)
             .or_insert_with(|| ObjectFile::open(path));
-        let unchanged = match self.unchanged.entry(instruction.block) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(place) => *place.insert(
-                (object.as_ref())
-                    .is_some_and(|object| object.holds(block.file_offset, &block.bytes)),
-            ),
+        let holds = |block: u32| {
+            let block = &self.code.blocks()[block as usize];
+            (object.as_ref()).is_some_and(|object| object.holds(block.file_offset, &block.bytes))
         };
+        let unchanged = block.is_none_or(|block| match self.unchanged.entry(block) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => *place.insert(holds(block)),
+        });
         let (Some(object), true) = (object, unchanged) else {
             self.changed.insert(path);
             return origin;
         };
-        let inside = instruction.pc.wrapping_sub(block.pc);
-        let offset = block.file_offset.wrapping_add(inside);
-        object.locate(offset, block.file_offset, &mut origin);
+        object.locate(offset, start, &mut origin);
         origin
     }
 }

@@ -54,12 +54,15 @@ class Unavailable:
 
 
 def of(
-    command: list[str], sizes: Sequence[str] = (), allocator: str | None = None
+    command: list[str],
+    sizes: Sequence[str] = (),
+    allocator: str | None = None,
+    more: Sequence[Candidate | Unavailable] = (),
 ) -> tuple[list[Candidate], list[Unavailable]]:
     """Settings to try on a program, and those that this machine or program does not have.
 
     `sizes` are those between 4K and 2M that may be set for the whole system; `allocator` is the
-    program's, where it has one besides the C library's.
+    program's, where it has one besides the C library's; `more` are others to try.
     """
     mode = advice.huge_pages() or "never"
     found: list[Candidate] = []
@@ -98,6 +101,8 @@ def of(
         found = [one for one in found if one not in useless]
     if allocator is not None and mode == "madvise":
         found += _of_allocator(allocator)
+    found += [one for one in more if isinstance(one, Candidate)]
+    missing += [one for one in more if isinstance(one, Unavailable)]
     return found, missing
 
 

@@ -14,7 +14,17 @@ import typer
 from rich.console import Console
 
 from pagelab import advice, jobs, pages, progress, recording, store
-from pagelab.advising import candidates, page, saved, serving, show, trials, verdict, why
+from pagelab.advising import (
+    candidates,
+    named_sites,
+    page,
+    saved,
+    serving,
+    show,
+    trials,
+    verdict,
+    why,
+)
 from pagelab.advising.leftover import Guard
 from pagelab.advising.trials import Program
 from pagelab.advising.verdict import Advice
@@ -27,6 +37,14 @@ from pagelab.measuring import here, kind, probe
 from pagelab.measuring.given_pages import OWN, GivenPages
 
 _FILE = "advice.json"
+
+_Sites = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RESULT",
+        help="Try huge pages for the allocation sites that a compare --sites has found, too.",
+    ),
+]
 
 
 @runs_a_program
@@ -53,6 +71,7 @@ def advise(
         str | None,
         typer.Option(metavar="REGEX", help="What --load prints as its rate; more is better."),
     ] = None,
+    sites: _Sites = None,
     explain: Annotated[
         bool,
         typer.Option("--why", help="Also record and simulate it: where, and what the model says."),
@@ -82,6 +101,7 @@ def advise(
     worked = _load(load, metric, explain=explain)
     simulated = _simulated(machine, buddyinfo, explain=explain, quiet=quiet)
     recording.find(program[0])
+    of_sites = named_sites.settings(sites)
     stdin = _stdin()
     sizes = _between(page_sizes, allow_tuning=allow_tuning)
     name = Path(program[0]).name
@@ -96,7 +116,7 @@ def advise(
         meter = meters.meter(name, "running")
         one = Program(program, stdin, seconds, worked, guard)
         first = one.first(kernel)
-        found, missing = candidates.of(program, sizes, first.look.allocator)
+        found, missing = candidates.of(program, sizes, first.look.allocator, of_sites)
         say = partial(meter.update, 0, None)
         decided = verdict.decide(trials.run(one, found, kernel, seconds, say, first))
         meter.finish()

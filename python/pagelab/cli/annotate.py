@@ -61,6 +61,7 @@ def annotate(
             "functions": [row.model_dump(exclude=without) for row in found.functions],
             "lines": [row.model_dump() for row in found.lines],
             "mappings": [row.model_dump() for row in run.mappings],
+            "allocation_sites": [row.model_dump() for row in found.allocation_sites],
             "changed_files": found.changed_files,
         }
         typer.echo(json.dumps(told, indent=1))

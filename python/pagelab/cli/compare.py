@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from pagelab import api, recording, store, units
+from pagelab import sites as whose
 from pagelab import window as window_
 from pagelab.cli import complete, options
 from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
@@ -95,6 +96,7 @@ def compare(
     windows: options.Windows = None,
     follow_exec: _FollowExec = True,
     code: options.Code = True,
+    sites: options.Sites = False,
     heat_map: _HeatMap = True,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
@@ -112,7 +114,6 @@ def compare(
     table and writes report.html, result.json and result.parquet into a result directory.
 
     Ctrl-C ends the program, or the simulation, and compares what there is, as SIGTERM does.
-
     Exits with the program's own status; 125 where pagelab fails, 126 or 127 where the program
     cannot be run or is not there, 130 (SIGTERM: 143) where the simulation was stopped.
     """
@@ -122,7 +123,7 @@ def compare(
     chosen = options.with_systems(options.designs(designs), system)
     sizes = options.page_sizes(pages, thp)
     asked, name, window = _given(
-        program, trace, workload, window, sampled=sampled, full=full, windows=windows
+        program, trace, workload, window, sampled=sampled, full=full, windows=windows, sites=sites
     )
     machine = machine or options.usual_machine(asked, quiet=quiet)
     machines = options.fragmented(options.machines(machine, changes), buddyinfo, quiet=quiet)
@@ -142,6 +143,7 @@ def compare(
                 quiet=quiet,
                 follow_exec=follow_exec,
                 code=code,
+                sites=sites,
                 qemu=qemu,
                 cpu=cpu,
                 **_until(work, window, jobs or parallel, seconds, precision),
@@ -162,8 +164,7 @@ def compare(
                 dask=dask,
                 progress=not quiet,
             )
-            # It has cost more than the simulation.
-            keep_trace |= comparison.interrupted
+            keep_trace |= comparison.interrupted  # It has cost more than the simulation.
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
@@ -196,10 +197,13 @@ def _given(
     sampled: bool,
     full: bool,
     windows: int | None,
+    sites: bool,
 ) -> tuple[Source | Recording | list[str], str, Window]:
     """A program that is still to be recorded, or a source; its name; the part to take."""
     if bool(program) == bool(trace or workload):
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
+    if sites and not program:
+        raise UsageError("--sites is for -- PROGRAM; a trace has them of `pagelab record --sites`")
     if program:
         if sampled or full or windows is not None:
             raise UsageError("--sampled, --full and --windows are for a --workload")
@@ -230,6 +234,8 @@ def _show(
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return
     show(comparison, Console(), quiet=quiet)
+    if gains := whose.gains(comparison):
+        whose.show(gains, Console())
     if page is None:
         return
     typer.echo(f"\nReport: {page}")

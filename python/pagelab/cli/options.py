@@ -108,6 +108,9 @@ Qemu = Annotated[
 Code = Annotated[
     bool, typer.Option("--code/--no-code", help="Keep the code, to say which lines of source miss.")
 ]
+Sites = Annotated[
+    bool, typer.Option("--sites", help="Tell whose memory it is, by the calls that allocate it.")
+]
 Cpu = Annotated[
     str | None,
     typer.Option(

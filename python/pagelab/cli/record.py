@@ -25,6 +25,7 @@ def record(
         bool, typer.Option("--follow-exec", help="Also record programs that it executes.")
     ] = False,
     code: options.Code = True,
+    sites: options.Sites = False,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
     defer: Annotated[
@@ -55,6 +56,7 @@ def record(
         window=window,
         follow_exec=follow_exec,
         code=code,
+        sites=sites,
         qemu=qemu,
         cpu=cpu,
         defer=defer,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pagelab import annotating, granted, units
 from pagelab.answer import Answer
+from pagelab.report import allocated
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.counters import CounterTable, counter_tables
 from pagelab.report.heat import heat_maps
@@ -48,6 +49,9 @@ class Page:
     lines: list[list[str]]
     mapping_columns: list[Column]
     mappings: list[list[str]]
+    site_columns: list[Column]
+    sites: list[list[str]]
+    site_pages: str
 
 
 _COLUMNS = [
@@ -109,6 +113,7 @@ def page(comparison: Comparison) -> Page:
         provenance=_provenance(comparison),
         partial=not all(run.complete for run in comparison.runs),
         **_code(comparison),
+        **allocated.of(comparison),
     )
 
 

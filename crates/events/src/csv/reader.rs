@@ -208,7 +208,7 @@ fn without_0x(digits: &str) -> Option<&str> {
 }
 
 const KINDS: &str = "a line that starts with L, S, KL, KS, P, map, unmap, protect, remap, advise, \
-    huge-pages, brk, fork, exec, exit, thread, thread-start, thread-end, touched, skipped, mispredicted or process";
+    huge-pages, brk, fork, exec, exit, thread, thread-start, thread-end, touched, allocating, allocated, freed, skipped, mispredicted or process";
 
 /// Checks that a line has the text form.
 pub fn is_line(line: &str) -> bool {
@@ -353,6 +353,15 @@ fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'stat
             touched(columns),
             "touched,ADDR,LEN,TOUCH with loaded, stored, present or executed, and ADDR a page's",
         ),
+        "allocating" => (
+            columns.number().map(|site| Control::Allocating { site }),
+            "allocating,SITE",
+        ),
+        "allocated" => (allocated(columns), "allocated,ADDR,LEN"),
+        "freed" => (
+            columns.addr().map(|addr| Control::Freed { addr }),
+            "freed,ADDR",
+        ),
         "skipped" => (skipped(columns), "skipped,INSTRUCTIONS,ACCESSES"),
         _ => return None,
     })
@@ -435,6 +444,13 @@ fn touched(columns: &mut Columns) -> Option<Control> {
             let word = columns.next()?;
             TOUCHES.iter().find(|known| known.1 == word)?.0
         },
+    })
+}
+
+fn allocated(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Allocated {
+        addr: columns.addr()?,
+        len: columns.number()?,
     })
 }
 

@@ -142,6 +142,9 @@ impl<W: Write> CsvWriter<W> {
                 let touch = known.map_or("", |known| known.1);
                 writeln!(output, "touched,{addr:x},{len},{touch}")
             }
+            Control::Allocating { site } => writeln!(output, "allocating,{site}"),
+            Control::Allocated { addr, len } => writeln!(output, "allocated,{addr:x},{len}"),
+            Control::Freed { addr } => writeln!(output, "freed,{addr:x}"),
             Control::Skipped {
                 instructions,
                 accesses,

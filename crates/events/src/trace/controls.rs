@@ -33,6 +33,9 @@ const RECONVERGES: u64 = 15;
 const MORE: u64 = 16;
 const HUGE_PAGES: u64 = 17;
 const TOUCHED: u64 = 18;
+const ALLOCATING: u64 = 19;
+const ALLOCATED: u64 = 20;
+const FREED: u64 = 21;
 
 /// Appends an entry that stands `distance` accesses after the one before it.
 pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
@@ -93,6 +96,9 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
             Control::Touched { addr, len, touch } => {
                 numbers(&[TOUCHED, addr, len, touch_to_number(touch)]);
             }
+            Control::Allocating { site } => numbers(&[ALLOCATING, u64::from(site)]),
+            Control::Allocated { addr, len } => numbers(&[ALLOCATED, addr, len]),
+            Control::Freed { addr } => numbers(&[FREED, addr]),
             Control::Skipped {
                 instructions,
                 accesses,
@@ -176,6 +182,14 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
             len: long()?,
             touch: touch_from_number(long()?)?,
         },
+        ALLOCATING => Control::Allocating {
+            site: long()?.try_into().ok()?,
+        },
+        ALLOCATED => Control::Allocated {
+            addr: long()?,
+            len: long()?,
+        },
+        FREED => Control::Freed { addr: long()? },
         SKIPPED => Control::Skipped {
             instructions: long()?,
             accesses: long()?,

@@ -2,7 +2,7 @@
 
 use super::chunk::{put_stream, take_stream};
 use super::varint::{self, unzigzag, zigzag};
-use crate::{CodeBlock, Definition, Follows, Range};
+use crate::{AllocationCall, AllocationSite, CodeBlock, Definition, Follows, Frame, Range};
 use std::io;
 
 /// The most bytes of definitions together, before compression.
@@ -17,6 +17,7 @@ const MAPPING: u64 = 3;
 const LINES: u64 = 4;
 /// A block of which is known how addresses follow from others.
 const PLACED: u64 = 5;
+const ALLOCATION_SITE: u64 = 6;
 
 /// The address and place in the file that come next if blocks follow each other.
 #[derive(Clone, Copy, Default)]
@@ -131,6 +132,15 @@ fn put(out: &mut Vec<u8>, last: &mut NextBlock, definition: &Definition) {
                 end = range.addr.wrapping_add(range.len);
             }
         }
+        Definition::AllocationSite(site) => {
+            varint::put(out, ALLOCATION_SITE);
+            varint::put(out, site.call as u64);
+            varint::put(out, site.frames.len() as u64);
+            for frame in &site.frames {
+                varint::put(out, frame.file.into());
+                varint::put(out, frame.offset);
+            }
+        }
         Definition::Lines { path, sites } => {
             varint::put(out, LINES);
             put_text(out, path);
@@ -206,6 +216,16 @@ fn take(input: &mut &[u8], last: &mut NextBlock) -> Option<Definition> {
                 Some(Range { process, addr, len })
             })?;
             Some(Definition::Mapping { path, ranges })
+        }
+        ALLOCATION_SITE => {
+            let call = usize::try_from(varint::take(input)?).ok()?;
+            let call = *AllocationCall::ALL.get(call)?;
+            let frames = take_all(input, |input| {
+                let file = u32::try_from(varint::take(input)?).ok()?;
+                let offset = varint::take(input)?;
+                Some(Frame { file, offset })
+            })?;
+            Some(Definition::AllocationSite(AllocationSite { call, frames }))
         }
         LINES => {
             let path = take_text(input)?;

@@ -188,6 +188,9 @@ pub fn any_control() -> impl Strategy<Value = Control> {
             len,
             touch
         }),
+        any::<u32>().prop_map(|site| Control::Allocating { site }),
+        any::<(u64, u64)>().prop_map(|(addr, len)| Control::Allocated { addr, len }),
+        any::<u64>().prop_map(|addr| Control::Freed { addr }),
         any::<(u64, u64)>().prop_map(|(instructions, accesses)| Control::Skipped {
             instructions,
             accesses

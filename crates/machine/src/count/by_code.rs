@@ -3,53 +3,15 @@
 //! Kept only for sources that say which instructions make their accesses; others pay for one
 //! branch a chunk and one a walk.
 
+use crate::count::allocations::{Allocations, AtSite, of};
 use crate::count::by_program::of_program;
+use crate::count::ranges::Ranges;
+use crate::count::tally::Tally;
 use crate::machine::payer::Payer;
 use pagelab_addr::Asid;
 use pagelab_events::{CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
-
-/// Totals of the accesses of an instruction, or to a kind of memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
-    /// Accesses.
-    pub accesses: u64,
-    /// First-level TLB misses.
-    pub l1_tlb_misses: u64,
-    /// Second-level TLB misses.
-    pub l2_tlb_misses: u64,
-    /// Page walks.
-    pub walks: u64,
-    /// Cycles from a walker's start on each of them to its end.
-    pub walk_cycles: u64,
-    /// Page faults.
-    pub faults: u64,
-    /// Slots in these faults.
-    pub(crate) fault_slots: u64,
-    /// Cycles in these faults.
-    pub fault_cycles: u64,
-}
-
-impl Tally {
-    /// Adds another's counts.
-    pub fn add(&mut self, other: &Tally) {
-        self.accesses += other.accesses;
-        self.l1_tlb_misses += other.l1_tlb_misses;
-        self.l2_tlb_misses += other.l2_tlb_misses;
-        self.walks += other.walks;
-        self.walk_cycles += other.walk_cycles;
-        self.faults += other.faults;
-        self.fault_slots += other.fault_slots;
-        self.fault_cycles += other.fault_cycles;
-    }
-
-    /// True if translation cost anything.
-    pub fn missed(&self) -> bool {
-        self.l1_tlb_misses + self.walks + self.faults > 0
-    }
-}
+use std::collections::HashMap;
 
 /// Tallies of one program's accesses.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +25,9 @@ pub struct ByCode {
     /// By memory that [`ByCode::memory`] names; accesses are not counted, and what is past the end
     /// came to nothing.
     pub mappings: Vec<Tally>,
+    /// By allocation site, one more than its number; the first is of memory that no allocator has given. No more than
+    /// that where calls of allocators are not told.
+    pub allocations: Vec<AtSite>,
     files: MappedFiles,
 }
 
@@ -79,8 +44,8 @@ const FILES: [Mapping; 3] = [
 struct MappedFiles {
     paths: Vec<String>,
     numbers: HashMap<String, usize>,
-    /// By address space and first address: the end, and the number of the file. None overlap.
-    ranges: HashMap<u16, BTreeMap<u64, (u64, usize)>>,
+    /// By address space, numbers of files.
+    ranges: HashMap<u16, Ranges<usize>>,
 }
 
 impl MappedFiles {
@@ -90,29 +55,15 @@ impl MappedFiles {
             self.paths.push(path.to_owned());
         }
         for range in ranges {
-            let (start, end) = (range.addr, range.addr.saturating_add(range.len));
+            let end = range.addr.saturating_add(range.len);
             let space = self.ranges.entry(range.process as u16).or_default();
-            let below = space.range(..end).rev();
-            let covered = below.take_while(|(_, (other, _))| start < *other);
-            let covered: Vec<_> = covered.map(|(&at, &what)| (at, what)).collect();
-            for (at, (until, other)) in covered {
-                space.remove(&at);
-                if at < start {
-                    space.insert(at, (start, other));
-                }
-                if end < until {
-                    space.insert(end, (until, other));
-                }
-            }
-            if start < end {
-                space.insert(start, (end, file));
-            }
+            space.insert(range.addr, end, file);
         }
     }
 
     fn at(&self, asid: Asid, addr: u64) -> Option<usize> {
-        let (_, &(end, file)) = self.ranges.get(&asid.0)?.range(..=addr).next_back()?;
-        (addr < end).then_some(file)
+        let (_, file) = self.ranges.get(&asid.0)?.at(addr)?;
+        Some(file)
     }
 }
 
@@ -124,6 +75,8 @@ impl ByCode {
             sites,
             unknown,
             mappings,
+            // Pieces have none: their programs' earlier allocations are not known.
+            allocations: _,
             files,
         } = later;
         let add = |mine: &mut Vec<Tally>, theirs: Vec<Tally>| {
@@ -159,7 +112,12 @@ impl ByCode {
 
     /// Says times in cycles.
     pub(crate) fn in_cycles(&mut self, slots_per_cycle: u64) {
-        let all = self.sites.iter_mut().chain(&mut self.mappings);
+        let allocations = self.allocations.iter_mut().map(|at| &mut at.tally);
+        let all = self
+            .sites
+            .iter_mut()
+            .chain(&mut self.mappings)
+            .chain(allocations);
         for tally in all.chain([&mut self.unknown]) {
             tally.fault_cycles = tally.fault_slots / slots_per_cycle;
         }
@@ -211,7 +169,8 @@ impl ByCode {
 
 /// Serialised counts, without the code, which whoever has the stream has, too.
 pub(crate) mod counts {
-    use super::{ByCode, Tally};
+    use super::ByCode;
+    use crate::count::tally::Tally;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     /// Tallies that came to something, by number.
@@ -280,6 +239,8 @@ pub(crate) struct Tallies {
     programs: Vec<ByCode>,
     /// False while accesses only warm the machine up.
     pub(crate) measures: bool,
+    /// Memory that allocators have given, where that is counted.
+    pub(crate) allocations: Option<Box<Allocations>>,
 }
 
 impl Tallies {
@@ -297,6 +258,9 @@ impl Tallies {
         let mapping = program.mapping(payer.mapping);
         mapping.walks += 1;
         mapping.walk_cycles += cycles;
+        let allocation = &mut of(&mut program.allocations, payer.allocation).tally;
+        allocation.walks += 1;
+        allocation.walk_cycles += cycles;
         let tally = program.site(payer.site);
         tally.walks += 1;
         tally.walk_cycles += cycles;

@@ -1,7 +1,9 @@
 //! Charges what a chunk came to, by instruction, kind of memory, address and time.
 
 use super::Machine;
-use crate::count::by_code::Tally;
+use crate::count::allocations::of;
+use crate::count::by_code::Tallies;
+use crate::count::tally::Tally;
 use crate::machine::payer::Payer;
 use crate::machine::requests::{TlbMiss, request};
 use crate::mmu::Mmu;
@@ -10,9 +12,12 @@ use pagelab_events::NO_SITE;
 use pagelab_translation::Page;
 
 impl<M: Mmu> Machine<M> {
-    /// From now on counts by instruction and kind of memory.
-    pub fn count_by_code(&mut self) {
-        self.timing.by_code = Some(Box::default());
+    /// From now on counts by instruction and kind of memory; and by allocation site, if all
+    /// `allocations` are seen.
+    pub(crate) fn count_by_code(&mut self, allocations: bool) {
+        let mut tallies = Box::<Tallies>::default();
+        tallies.allocations = allocations.then(Box::default);
+        self.timing.by_code = Some(tallies);
     }
 
     /// Charges the walks and faults for a page of code to the instruction that is fetched.
@@ -34,12 +39,14 @@ impl<M: Mmu> Machine<M> {
                     site,
                     program: number as u16,
                     mapping,
+                    allocation: 0,
                 };
                 tally.faults += u64::from(tlb_miss.faulted);
                 tally.fault_slots += tlb_miss.fault + tlb_miss.migration;
             }
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
+            of(&mut charged.allocations, 0).tally.add(&tally);
         }
         self.timing.by_code = Some(tallies);
     }
@@ -54,9 +61,11 @@ impl<M: Mmu> Machine<M> {
             return;
         };
         tallies.measures = measures;
+        let allocations = tallies.allocations.take();
         let charged = tallies.program(number);
         if !measures {
             // Its walks will have ended before anything is measured.
+            tallies.allocations = allocations;
             self.timing.by_code = Some(tallies);
             return;
         }
@@ -74,6 +83,8 @@ impl<M: Mmu> Machine<M> {
             }
             let kind = self.os.mapping(asid, VirtAddr(addr[access]).vpn());
             let mapping = charged.number(kind, asid, addr[access]);
+            let allocation = (allocations.as_ref())
+                .map_or(0, |all| all.charged(u32::from(asid.0), addr[access]));
             let mut tally = Tally {
                 l1_tlb_misses: u64::from(bits & request::SECOND_TLB != 0),
                 ..Tally::default()
@@ -85,6 +96,7 @@ impl<M: Mmu> Machine<M> {
                         site,
                         program: number as u16,
                         mapping,
+                        allocation,
                     };
                     let TlbMiss {
                         faulted,
@@ -102,7 +114,9 @@ impl<M: Mmu> Machine<M> {
             tally.l2_tlb_misses |= u64::from(bits & request::CACHED != 0);
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
+            of(&mut charged.allocations, allocation).tally.add(&tally);
         }
+        tallies.allocations = allocations;
         self.timing.by_code = Some(tallies);
     }
 

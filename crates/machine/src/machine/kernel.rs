@@ -21,6 +21,11 @@ impl<M: Mmu> Machine<M> {
         let CoreState {
             sharing, accesses, ..
         } = &mut self.cores[core];
+        if let Some(allocations) =
+            (self.timing.by_code.as_mut()).and_then(|tallies| tallies.allocations.as_mut())
+        {
+            allocations.switch(process, thread);
+        }
         let before = sharing.process();
         sharing.switch((process, thread), *accesses);
         if self.flushes
@@ -51,6 +56,10 @@ impl<M: Mmu> Machine<M> {
                 self.counts.skipped_instructions += instructions;
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
+            Control::Allocating { .. } | Control::Allocated { .. } | Control::Freed { .. } => {
+                self.note_allocations(process, control);
+                return Ok(());
+            }
             // As in windows, code is fetched only where that is simulated.
             Control::Touched {
                 touch: Touch::Executed,
@@ -82,6 +91,7 @@ impl<M: Mmu> Machine<M> {
             &mut self.effects,
         )?;
         self.invalidate();
+        self.note_allocations(process, control);
         if let Control::Touched {
             addr,
             len: 1..,
@@ -91,6 +101,7 @@ impl<M: Mmu> Machine<M> {
             let (asid, vpn) = (Os::asid(process)?, VirtAddr(addr).vpn());
             self.fill_touched(asid, vpn);
             if touch != Touch::Executed {
+                self.note_resident(asid, addr);
                 let id = self.page_id(asid, addr)?;
                 self.translate_touched(Page { id, asid, vpn });
             }

@@ -39,6 +39,7 @@ use pagelab_os::{Effects, Os};
 use serde_json::Value;
 use std::collections::HashMap;
 
+mod allocations;
 mod charge;
 mod code;
 mod fetch;
@@ -468,7 +469,10 @@ impl<M: Mmu> Machine<M> {
         ) -> Result<(), RunError> {
             machine.translate::<S>(core, asid, addr, op, site)
         })?;
-        if self.timing.by_code.is_some() {
+        if let Some(by_code) = &self.timing.by_code {
+            if by_code.allocations.is_some() {
+                self.note_faulted(asid, addr);
+            }
             self.charge(asid, addr, site);
         }
         if self.heat_map.is_some() {

@@ -118,7 +118,7 @@ fn run_one<M: Mmu>(
 ) -> Option<Stopped> {
     let mut batch = Batch::default();
     if source.has_code() {
-        machine.count_by_code();
+        machine.count_by_code(true);
     }
     loop {
         match source.next_batch(&mut batch) {

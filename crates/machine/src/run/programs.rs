@@ -137,7 +137,7 @@ pub(crate) fn run<M: Mmu>(
         })
         .collect();
     if programs.iter().any(|program| program.source.has_code()) {
-        machine.count_by_code();
+        machine.count_by_code(true);
     }
     if let Err(stopped) = initialise(machine, &mut programs, progress) {
         return Some(stopped);

@@ -5,6 +5,7 @@
 //! forks, new threads) is in [`process`] and [`syscalls`].
 
 mod again;
+mod allocation;
 mod capabilities;
 mod descriptors;
 mod events;
@@ -22,6 +23,7 @@ mod ring;
 mod syscalls;
 mod threads;
 mod translate;
+mod unwind;
 mod window;
 
 use std::ffi::{CStr, c_char, c_int, c_uint};

@@ -5,12 +5,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use pagelab_recorder_wire::allocation::Mark;
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::syscall::{Call, MAPPED, MAPPED_MEMORY, MAPPED_SHARED, Vectors, call};
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex::Lock;
-use crate::{events, exec, faults, guest, presence, process, ring, threads, window};
+use crate::{
+    allocation, events, exec, faults, guest, presence, process, ring, threads, unwind, window,
+};
 
 /// Held during calls that change the address space, so that their order in the recording is
 /// the order in which they happened.
@@ -23,6 +26,7 @@ static FORKED: AtomicU32 = AtomicU32::new(0);
 const NONE: usize = usize::MAX;
 
 const MMAP: i64 = 9;
+const MUNMAP: i64 = 11;
 const CLONE: i64 = 56;
 const KILL: i64 = 62;
 const SETUID: i64 = 105;
@@ -72,6 +76,10 @@ pub extern "C" fn on_syscall(
         return;
     }
     let ring = events::ring_of(vcpu);
+    if call == Call::Mark {
+        tell_allocation(ring, &arguments);
+        return;
+    }
     for (kept, argument) in ring.arguments.iter().zip(arguments) {
         kept.store(argument, Ordering::Relaxed);
     }
@@ -103,6 +111,22 @@ pub extern "C" fn on_syscall(
     }
 }
 
+/// Reports a mark of the preloaded library. What is had and given back is ordered among threads: memory that one gives
+/// back another gets.
+fn tell_allocation(ring: &Ring, arguments: &[u64; 6]) {
+    let Some(mark) = Mark::of(arguments[0]) else {
+        return;
+    };
+    // Held while callers are found, too: a fork does not come in between.
+    ORDER.take();
+    let message = allocation::message(mark, arguments);
+    if mark != Mark::Begin {
+        next_epoch(ring);
+    }
+    ring::put(ring, &message);
+    ORDER.release();
+}
+
 /// Tells which pages are there before a call changes that, or what is known of it.
 fn tell_presence(ring: &Ring, call: Call, number: i64, arguments: &[u64; 6]) {
     match call {
@@ -111,13 +135,16 @@ fn tell_presence(ring: &Ring, call: Call, number: i64, arguments: &[u64; 6]) {
         Call::Exec | Call::ExitGroup => presence::tell_all(ring),
         // The program's touches come before what the kernel copies, too.
         Call::Exit | Call::Copy(_) | Call::Vector { .. } => presence::tell_faults(ring),
-        Call::Clone | Call::Other => {}
+        Call::Clone | Call::Mark | Call::Other => {}
     }
 }
 
 /// Called by QEMU after each system call that returns.
 pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     let call = call(number as u64);
+    if call == Call::Mark {
+        return;
+    }
     if call == Call::Other {
         say_refused(vcpu, number, result);
         return;
@@ -141,6 +168,9 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     }
     if call == Call::Memory {
         presence::after_call(ring, number, &arguments, result, window::reporting());
+    }
+    if number == MUNMAP {
+        unwind::forget_at(arguments[0], arguments[1]);
     }
     let path = mapped_file(number, &arguments, result);
     if let Some(path) = &path {

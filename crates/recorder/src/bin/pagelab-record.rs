@@ -1,6 +1,7 @@
 //! The recorder alone, for its tests and its bench: `pagelab-record [OPTIONS] OUTPUT PROGRAM ARGS...`;
-//! with `-` for OUTPUT it only counts. Options: `--follow-exec`, `--code`, `--verbatim`, `--instructions`, `--quiet`,
-//! `--skip=N`, `--limit=N`, `--sample=N:PERIOD`, `--cpu=MODEL`, `--words=PATH` (make the trace afterwards),
+//! with `-` for OUTPUT it only counts. Options: `--follow-exec`, `--allocations=LIBRARY`, `--code`, `--verbatim`,
+//! `--instructions`, `--quiet`, `--skip=N`, `--limit=N`, `--sample=N:PERIOD`, `--cpu=MODEL`, `--words=PATH` (make the
+//! trace afterwards),
 //! `--keep-words`, `--qemu=PATH` (by default what PAGELAB_TEST_QEMU names, else the one in PATH).
 //! `pagelab-record --finish OUTPUT WORDS` makes the trace of words that were kept.
 
@@ -34,6 +35,7 @@ fn main() {
             "--follow-exec" => request.follow_exec = true,
             "--finish" => finishes = true,
             "--quiet" => quiet = true,
+            "--allocations" => request.allocations = Some(value.into()),
             "--code" => request.with_code = true,
             "--verbatim" => request.verbatim = true,
             "--instructions" => request.window.in_instructions = true,

@@ -2,6 +2,7 @@
 //!
 //! - [`region`]: the memory both map, a ring for each recorded thread;
 //! - [`word`]: what is written into the rings;
+//! - [`allocation`]: how the preloaded library tells of allocations;
 //! - [`block`]: which accesses a translated block makes, computed on both sides from its bytes,
 //!   so that the plugin reports only the addresses that the recorder cannot work out;
 //! - [`life`]: whether the recorder lives;
@@ -9,6 +10,7 @@
 //! - [`option`]: how QEMU is told of the plugin;
 //! - [`syscall`]: which system calls are of interest, and what they do to memory.
 
+pub mod allocation;
 pub mod block;
 pub mod elf;
 mod headers;

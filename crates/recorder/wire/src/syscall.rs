@@ -1,6 +1,7 @@
 //! System calls that change an address space, or in which the kernel reads or writes the
 //! program's memory. x86-64 numbers: arch/x86/entry/syscalls/syscall_64.tbl of Linux.
 
+use crate::allocation::MARK;
 use Length::{Arg, Fixed, IfAny, Items, ItemsOfResult, Returned, UpTo};
 
 /// Work for a call.
@@ -26,6 +27,8 @@ pub enum Call {
         /// The kernel writes the memory.
         store: bool,
     },
+    /// No call of Linux: a mark of the preloaded library ([`crate::allocation`]).
+    Mark,
     /// None of this.
     Other,
 }
@@ -154,6 +157,7 @@ pub fn call(number: u64) -> Call {
             vectors: Vectors::Message,
             store: false,
         },
+        MARK => Call::Mark,
         _ => match copied(number) {
             [] => Call::Other,
             pieces => Call::Copy(pieces),

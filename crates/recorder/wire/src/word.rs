@@ -68,6 +68,8 @@ pub enum Kind {
     /// Page faults that were taken where nothing was reported, in order; payload: words that
     /// follow, a [`Run`] of one page each, with what the fault has left behind it.
     Faults = 17,
+    /// A call of an allocator, as the preloaded library tells it ([`crate::allocation`]); payload: words that follow.
+    Allocation = 18,
 }
 
 /// Pages in a row that are alike.
@@ -127,7 +129,7 @@ impl Run {
 pub const SYSCALL_ARGS: usize = 6;
 
 impl Kind {
-    const ALL: [Kind; 18] = [
+    const ALL: [Kind; 19] = [
         Kind::Block,
         Kind::Epoch,
         Kind::Wrap,
@@ -146,6 +148,7 @@ impl Kind {
         Kind::Present,
         Kind::Refused,
         Kind::Faults,
+        Kind::Allocation,
     ];
 
     /// The first word of a message of this kind.
@@ -205,7 +208,7 @@ impl Word {
             Kind::Maps | Kind::Note | Kind::Unrecorded | Kind::Path => {
                 bytes_to_words(payload as usize)
             }
-            Kind::Define | Kind::Present | Kind::Faults => payload as usize,
+            Kind::Define | Kind::Present | Kind::Faults | Kind::Allocation => payload as usize,
         }
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn run<M: ConfiguredMmu>(
         heat_map.begin(extent.start);
     }
     if run.stream.has_code() {
-        machine.count_by_code();
+        machine.count_by_code(false);
     }
     let mut begun = None;
     let mut stopped = None;

@@ -343,9 +343,12 @@ impl Looking {
         let process = batch.process;
         self.last_line = None;
         match control {
-            Control::Thread { .. } | Control::ThreadStart { .. } | Control::ThreadEnd { .. } => {
-                return;
-            }
+            Control::Thread { .. }
+            | Control::ThreadStart { .. }
+            | Control::ThreadEnd { .. }
+            | Control::Allocating { .. }
+            | Control::Allocated { .. }
+            | Control::Freed { .. } => return,
             Control::Skipped { accesses, .. } if *accesses > 0 => self.seen.left_out.push(self.at),
             _ => {}
         }
