@@ -1,4 +1,5 @@
 use crate::buddy::PAGEBLOCK_ORDER;
+use crate::error::require;
 use crate::{Accounting, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, free_blocks};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use pagelab_translation::RestSegs;
@@ -125,15 +126,6 @@ pub enum Placement {
     },
 }
 
-/// An error that names a key, unless something holds.
-pub(crate) fn require(holds: bool, key: &'static str, reason: String) -> Result<(), OsConfigError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(OsConfigError { key, reason })
-    }
-}
-
 impl OsConfig {
     /// Checks all values.
     ///
@@ -194,7 +186,12 @@ impl OsConfig {
             free_blocks::mixed_blocks(&self.free_blocks, self.max_order, self.frames())?;
         }
         if let Some(khugepaged) = &self.khugepaged {
-            khugepaged.validate(self)?;
+            khugepaged.validate()?;
+            require(
+                self.manager.is_default(),
+                "khugepaged",
+                "only the manager linux goes with it".to_owned(),
+            )?;
         }
         Ok(())
     }

@@ -69,3 +69,12 @@ pub struct OsConfigError {
     /// Error in its value, and what would be right.
     pub reason: String,
 }
+
+/// An error that names a key, unless something holds.
+pub(crate) fn require(holds: bool, key: &'static str, reason: String) -> Result<(), OsConfigError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(OsConfigError { key, reason })
+    }
+}

@@ -17,6 +17,7 @@ mod eager;
 mod effects;
 mod error;
 mod fault;
+mod folio_frames;
 mod folios;
 mod fork;
 mod frame_table;
@@ -50,13 +51,13 @@ pub use config::{NodeConfig, OsConfig, Placement};
 pub use effects::{Effects, Invalidation};
 pub use error::{OsConfigError, OsError};
 pub use frame_table::FrameTable;
-pub use khugepaged::{KhugepagedConfig, KhugepagedStatistics};
+pub use khugepaged::KhugepagedConfig;
 pub use manager::{MANAGERS, ManagerConfig, TierStatistics, TieredConfig};
 pub use mapping::Mapping;
 pub use memory_map::MemoryCell;
 pub use page_policy::{PagePolicy, UnknownPagePolicy};
 pub use statistics::{
-    BlockStatistics, BySize, FileStatistics, HashedStatistics, OsStatistics, OutsideStatistics,
-    SegmentStatistics,
+    BlockStatistics, BySize, FileStatistics, HashedStatistics, KhugepagedStatistics, OsStatistics,
+    OutsideStatistics, SegmentStatistics,
 };
 pub use system::Os;

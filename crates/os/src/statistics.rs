@@ -1,4 +1,4 @@
-use crate::{KhugepagedStatistics, TierStatistics};
+use crate::TierStatistics;
 use pagelab_addr::PageSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,27 @@ pub struct SegmentStatistics {
     pub evicted: BySize,
     /// Bytes of set filters and tag arrays.
     pub metadata_bytes: u64,
+}
+
+/// Work of khugepaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KhugepagedStatistics {
+    /// Times that it woke.
+    pub scans: u64,
+    /// Times that it has looked at all memory (`full_scans`).
+    pub full_scans: u64,
+    /// Pages of 2 MiB that it made (`pages_collapsed`).
+    pub collapsed: u64,
+    /// Regions left as they were: too many pages were empty.
+    pub too_empty: u64,
+    /// Regions left as they were: too many pages are others', too.
+    pub too_shared: u64,
+    /// Regions left as they were: no block was free.
+    pub no_free_block: u64,
+    /// Base pages that it copied.
+    pub pages_copied: u64,
+    /// Base pages that it filled with zeros where there was nothing.
+    pub pages_zeroed: u64,
 }
 
 /// Mappings of files, private or shared. They get no page larger than 4 KiB.

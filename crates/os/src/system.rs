@@ -270,7 +270,7 @@ impl Os {
             self.call(table, directory, effects).mapper.tick();
             return Ok(());
         };
-        let done = khugepaged.scan(&mut self.call(table, directory, effects));
+        let done = (self.call(table, directory, effects)).khugepaged_scan(&mut khugepaged);
         self.khugepaged = Some(khugepaged);
         self.account(effects);
         done
