@@ -5,10 +5,8 @@ use crate::machine::requests::request;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize, VirtAddr};
 use pagelab_events::Control;
+use pagelab_os::PagePolicy;
 use pagelab_translation::{Page, PageTable};
-
-/// Pages of a region of 2 MiB.
-const REGION: u64 = PageSize::Large2M.base_pages() as u64;
 
 impl<M: Mmu> Machine<M> {
     /// Takes in an event.
@@ -66,15 +64,20 @@ impl<M: Mmu> Machine<M> {
         };
         let (mut first, mut end) = (vpn, vpn + 1);
         if size == PageSize::Base4K {
-            let region = vpn / REGION * REGION;
+            // Neighbours may have come in by faults of their own since.
+            let folio = match self.os.config().page_policy {
+                PagePolicy::Folio { order } | PagePolicy::FolioMadvise { order } => 1 << order,
+                _ => 1,
+            };
+            let folio = vpn / folio * folio..vpn / folio * folio + folio;
             let new = |page: u64| {
                 self.writable(asid, page) == Some(PageSize::Base4K)
                     && !allocations.is_resident(process, page * PAGE_BYTES)
             };
-            while first > region && new(first - 1) {
+            while first > folio.start && new(first - 1) {
                 first -= 1;
             }
-            while end < region + REGION && new(end) {
+            while end < folio.end && new(end) {
                 end += 1;
             }
         } else {

@@ -10,7 +10,7 @@ use pagelab_machine::{ByCode, Design, Mapping, RunResult, Tally, simulate, simul
 use std::ops::ControlFlow;
 
 /// Batches as they are, with code.
-pub(crate) struct Coded(std::vec::IntoIter<Batch>);
+pub(crate) struct Coded(pub(crate) std::vec::IntoIter<Batch>);
 
 impl Source for Coded {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
@@ -28,7 +28,7 @@ impl Source for Coded {
 const SITES: u32 = 5;
 const STACK: u64 = BASE + (1 << 32);
 
-fn map(addr: u64, len: u64, backing: Backing) -> Control {
+pub(crate) fn map(addr: u64, len: u64, backing: Backing) -> Control {
     Control::Map {
         addr,
         len,
@@ -95,14 +95,19 @@ fn sum<'a>(tallies: impl IntoIterator<Item = &'a Tally>) -> Tally {
     total
 }
 
-/// Both tables of all programs add up to what the run counts.
-fn adds_up(run: &RunResult, whole: bool) {
+/// All tables of all programs add up to what the run counts.
+pub(crate) fn adds_up(run: &RunResult, whole: bool) {
     let programs = run.by_code.iter();
     let sites = sum(programs
         .clone()
         .flat_map(|p| p.sites.iter().chain([&p.unknown])));
-    let mappings = sum(programs.flat_map(|program| &program.mappings));
-    for (total, what) in [(sites, "sites"), (mappings, "mappings")] {
+    let mappings = sum(programs.clone().flat_map(|program| &program.mappings));
+    let allocations = sum(programs.flat_map(|p| p.allocations.iter().map(|at| &at.tally)));
+    for (total, what) in [
+        (sites, "sites"),
+        (mappings, "mappings"),
+        (allocations, "allocations"),
+    ] {
         let design = &run.design;
         let counted = (total.l1_tlb_misses, total.l2_tlb_misses, total.walks);
         let expected = (run.tlb.l1_misses, run.tlb.l2_misses, run.walks.count);
@@ -119,7 +124,7 @@ fn adds_up(run: &RunResult, whole: bool) {
     assert_eq!(sites.accesses, run.accesses);
 }
 
-fn go_on(_: pagelab_machine::Progress) -> ControlFlow<()> {
+pub(crate) fn go_on(_: pagelab_machine::Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 

@@ -1,5 +1,6 @@
 //! The whole machine, from a configuration and a stream of events to its statistics.
 
+mod allocations;
 mod arithmetic;
 mod around;
 mod asids;
