@@ -254,13 +254,16 @@ impl Tallies {
         if !self.measures {
             return;
         }
+        let by_allocation = self.allocations.is_some();
         let program = self.program(usize::from(payer.program));
         let mapping = program.mapping(payer.mapping);
         mapping.walks += 1;
         mapping.walk_cycles += cycles;
-        let allocation = &mut of(&mut program.allocations, payer.allocation).tally;
-        allocation.walks += 1;
-        allocation.walk_cycles += cycles;
+        if by_allocation {
+            let allocation = &mut of(&mut program.allocations, payer.allocation).tally;
+            allocation.walks += 1;
+            allocation.walk_cycles += cycles;
+        }
         let tally = program.site(payer.site);
         tally.walks += 1;
         tally.walk_cycles += cycles;

@@ -30,6 +30,7 @@ impl<M: Mmu> Machine<M> {
         };
         tallies.measures = measures;
         if measures {
+            let by_allocation = tallies.allocations.is_some();
             let charged = tallies.program(number);
             let kind = self.os.mapping(page.asid, page.vpn);
             let mapping = charged.number(kind, page.asid, page.vpn.address().0);
@@ -46,7 +47,9 @@ impl<M: Mmu> Machine<M> {
             }
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
-            of(&mut charged.allocations, 0).tally.add(&tally);
+            if by_allocation {
+                of(&mut charged.allocations, 0).tally.add(&tally);
+            }
         }
         self.timing.by_code = Some(tallies);
     }
@@ -114,7 +117,9 @@ impl<M: Mmu> Machine<M> {
             tally.l2_tlb_misses |= u64::from(bits & request::CACHED != 0);
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
-            of(&mut charged.allocations, allocation).tally.add(&tally);
+            if allocations.is_some() {
+                of(&mut charged.allocations, allocation).tally.add(&tally);
+            }
         }
         tallies.allocations = allocations;
         self.timing.by_code = Some(tallies);
