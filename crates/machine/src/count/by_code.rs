@@ -25,8 +25,8 @@ pub struct ByCode {
     /// By memory that [`ByCode::memory`] names; accesses are not counted, and what is past the end
     /// came to nothing.
     pub mappings: Vec<Tally>,
-    /// By allocation site, one more than its number; the first is of memory that no allocator has given. No more than
-    /// that where calls of allocators are not told.
+    /// By allocation site, one more than its number; the first is of memory that no allocator has given. Empty where
+    /// calls of allocators are not told.
     pub allocations: Vec<AtSite>,
     files: MappedFiles,
 }
@@ -239,13 +239,26 @@ pub(crate) struct Tallies {
     programs: Vec<ByCode>,
     /// False while accesses only warm the machine up.
     pub(crate) measures: bool,
-    /// Memory that allocators have given, where that is counted.
+    /// All calls of allocators are seen, if there are any.
+    pub(crate) sees_allocations: bool,
+    /// Memory that they have given, from the first call on.
     pub(crate) allocations: Option<Box<Allocations>>,
 }
 
 impl Tallies {
     pub(crate) fn program(&mut self, program: usize) -> &mut ByCode {
         of_program(&mut self.programs, program)
+    }
+
+    /// The first call of an allocator comes, of this thread: all before was of memory that none has given.
+    pub(crate) fn begin_allocations(&mut self, (process, thread): (u32, u32)) {
+        let mut allocations = Box::<Allocations>::default();
+        allocations.switch(process, thread);
+        self.allocations = Some(allocations);
+        for program in &mut self.programs {
+            let elsewhere = of(&mut program.allocations, 0);
+            (program.mappings.iter()).for_each(|tally| elsewhere.tally.add(tally));
+        }
     }
 
     /// A walk has ended that took so many cycles.

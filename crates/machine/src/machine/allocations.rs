@@ -13,9 +13,15 @@ impl<M: Mmu> Machine<M> {
     #[cold]
     pub(super) fn note_allocations(&mut self, process: u32, control: &Control) {
         let number = self.program();
+        let core = self.current_core();
+        let thread = self.cores[core].sharing.running(process).unwrap_or(0);
         let Some(tallies) = self.timing.by_code.as_deref_mut() else {
             return;
         };
+        let begins = matches!(control, Control::Allocating { .. });
+        if begins && tallies.sees_allocations && tallies.allocations.is_none() {
+            tallies.begin_allocations((process, thread));
+        }
         if let Some(mut allocations) = tallies.allocations.take() {
             let sites = &mut tallies.program(number).allocations;
             allocations.control(process, control, sites);

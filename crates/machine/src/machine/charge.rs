@@ -16,7 +16,7 @@ impl<M: Mmu> Machine<M> {
     /// `allocations` are seen.
     pub(crate) fn count_by_code(&mut self, allocations: bool) {
         let mut tallies = Box::<Tallies>::default();
-        tallies.allocations = allocations.then(Box::default);
+        tallies.sees_allocations = allocations;
         self.timing.by_code = Some(tallies);
     }
 

@@ -108,6 +108,10 @@ pub(crate) fn adds_up(run: &RunResult, whole: bool) {
         (mappings, "mappings"),
         (allocations, "allocations"),
     ] {
+        // Without calls of allocators there is no such table.
+        if what == "allocations" && run.by_code.iter().all(|p| p.allocations.is_empty()) {
+            continue;
+        }
         let design = &run.design;
         let counted = (total.l1_tlb_misses, total.l2_tlb_misses, total.walks);
         let expected = (run.tlb.l1_misses, run.tlb.l2_misses, run.walks.count);
