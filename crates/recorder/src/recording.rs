@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use pagelab_events::Control;
 use pagelab_recorder_wire::block::{Block, Reporting};
@@ -28,12 +28,12 @@ use self::active::Active;
 use crate::allocations::Allocations;
 use crate::code::CodeBook;
 use crate::controls::{Memory, Returned};
-use crate::following::{FORK_CALLS, Following, waited_for};
+use crate::following::{FORK_CALLS, Following};
 use crate::left_out::LeftOut;
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
-use crate::process::{PATIENCE, Process, living};
+use crate::process::{Process, living};
 use crate::programs::Programs;
 use crate::reconvergence::Ways;
 use crate::refusals::Refusals;
@@ -510,33 +510,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 self.admit();
             }
         }
-    }
-
-    /// True if a call that returns has waited for a process whose end has not been told. The parent goes on behind it:
-    /// memory that both had is the parent's alone.
-    fn waits_for_an_end(&mut self, index: usize, result: u64, fact: u64) -> bool {
-        let active = &mut self.rings[index];
-        let returned = active.call.map(|(number, arguments)| Returned {
-            number,
-            arguments,
-            result,
-            fact,
-        });
-        let Some((pid, status)) = returned.as_ref().and_then(waited_for) else {
-            return false;
-        };
-        for process in self.processes.values_mut() {
-            process.waited_for(pid, status);
-        }
-        let waits = (self.processes.values())
-            .any(|process| process.pid() == pid && process.is_to_be_buried());
-        let since = *active.waiting_since.get_or_insert_with(Instant::now);
-        let waits = waits && since.elapsed() < 2 * PATIENCE;
-        if !waits {
-            active.waiting_since = None;
-        }
-        self.burials |= waits;
-        waits
     }
 
     /// Process `parent` has forked process `key`, which the system knows by `pid`.

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::time::Instant;
 
 use pagelab_events::Control;
 use pagelab_recorder_wire::region::State;
 
 use super::Recording;
 use super::active::Active;
-use crate::following::Following;
+use crate::controls::Returned;
+use crate::following::{Following, waited_for};
 use crate::output::Sink;
-use crate::process::Process;
+use crate::process::{PATIENCE, Process};
 
 impl<S: Sink + 'static> Recording<'_, S> {
     /// Frees rings whose threads have ended and that have been read.
@@ -45,6 +47,33 @@ impl<S: Sink + 'static> Recording<'_, S> {
         self.burying = false;
         buried?;
         Ok(self.processes.values().all(Process::ended))
+    }
+
+    /// True if a call that returns has waited for a process whose end has not been told. The parent goes on behind it:
+    /// memory that both had is the parent's alone.
+    pub(super) fn waits_for_an_end(&mut self, index: usize, result: u64, fact: u64) -> bool {
+        let active = &mut self.rings[index];
+        let returned = active.call.map(|(number, arguments)| Returned {
+            number,
+            arguments,
+            result,
+            fact,
+        });
+        let Some((pid, status)) = returned.as_ref().and_then(waited_for) else {
+            return false;
+        };
+        for process in self.processes.values_mut() {
+            process.waited_for(pid, status);
+        }
+        let waits = (self.processes.values())
+            .any(|process| process.pid() == pid && process.is_to_be_buried());
+        let since = *active.waiting_since.get_or_insert_with(Instant::now);
+        let waits = waits && since.elapsed() < 2 * PATIENCE;
+        if !waits {
+            active.waiting_since = None;
+        }
+        self.burials |= waits;
+        waits
     }
 
     /// Ends process `key`, which is gone with this status.
