@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pagelab import api, pages
+from pagelab import api, pages, units
 from pagelab.counts import Os
 from pagelab.design import Design
 from pagelab.errors import PagelabError, UsageError
@@ -143,12 +143,15 @@ def _in_guest(
         plugin=plugin,
         plugin_options=tuple(f"at={address:x}" for address in places.values()),
     )
-    sizes = {f"hugepages-{pages.kib(one)}kB" for one in size.split("+") if one != "4K"}
+    sizes = {f"hugepages-{units.parse_size(one) >> 10}kB" for one in size.split("+") if one != "4K"}
     # khugepaged looks once when it starts, and then not for an hour.
-    settings = [f"echo 3600000 >{_SETTINGS}/khugepaged/scan_sleep_millisecs"]
+    settings = [
+        f"echo never >{_SETTINGS}/enabled",
+        f"echo 3600000 >{_SETTINGS}/khugepaged/scan_sleep_millisecs",
+    ]
     settings += [f"echo always >{_SETTINGS}/{one}/enabled" for one in sorted(sizes)]
     script = "; ".join([*settings, f"exec {shlex.join([str(counters), *command])}"])
-    # The same program as here, wherever it is.
+    # A command of the PATH is the program that is recorded here.
     path = os.environ.get("PATH", os.defpath)
     result = guest.run(machine, ["sh", "-c", script], env={"PATH": path})
     if result.ending is not guest.Ending.EXIT or result.status:

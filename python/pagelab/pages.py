@@ -64,12 +64,3 @@ def largest(size: str) -> str:
     '2M'
     """
     return size.partition("+")[0]
-
-
-def kib(size: str) -> int:
-    """A single page size in KiB.
-
-    >>> kib("2M")
-    2048
-    """
-    return int(size[:-1]) << {"K": 0, "M": 10, "G": 20}[size[-1]]
