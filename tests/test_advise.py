@@ -206,7 +206,7 @@ def test_a_program_that_leaves_processes_running_is_refused(tmp_path: Path) -> N
     assert done.returncode == 125
     assert "left processes running (sleep)" in done.stderr
     assert not alive(int(file.read_text()))
-    # What ends by itself a little later is none.
+    # A process that ends by itself a little later is no daemon.
     late = ("advise", "-q", "--time", "1", "--out", str(tmp_path / "out"), "--")
     assert _run(*late, "sh", "-c", "sleep 0.1 & true").returncode == 0
 

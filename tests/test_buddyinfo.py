@@ -12,7 +12,7 @@ from pagelab import buddyinfo, machines
 from pagelab.cli import app
 from pagelab.errors import UsageError
 
-# Of a machine with two nodes, as proc_buddyinfo(5) prints it.
+# A machine with two nodes, as proc_buddyinfo(5) prints it.
 TWO_NODES = """\
 Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3
 Node 0, zone    DMA32      1      2      4      2      5      4      3      3      4      2     75

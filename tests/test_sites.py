@@ -56,7 +56,7 @@ def _site(run: Run, comment: str, depth: int = 0) -> AllocationCosts:
     return found[0]
 
 
-# Of each: the function called, MiB, and calls.
+# Site by site: the function called, MiB, and calls.
 SITES = {
     "table": ("malloc", 32, 1),
     "to be grown": ("malloc", 1, 1),

@@ -60,7 +60,7 @@ impl FrameTable {
         }
     }
 
-    /// The same of a mapping that is no more.
+    /// Takes a mapping of a page off its folio's count.
     pub(crate) fn subtract_from_folio(&mut self, pfn: Pfn, mm: Asid) {
         if let Some(head) = self.folio(pfn) {
             self.folios.subtract(head, mm, 1);

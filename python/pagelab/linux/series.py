@@ -231,7 +231,7 @@ def _names(tree: Path, old: str, new: str, *options: str) -> list[str]:
 
 def _mail(tree: Path, commit: str, new: set[str]) -> str:
     """The commit as a mail, without the new files."""
-    # The same in a tree of any history
+    # Equal in a tree of any history
     names = ("--zero-commit", "--abbrev=9")
     options = (*names, "--no-signature", "--no-numbered", "--no-renames", "--stdout")
     without = (f":(exclude){name}" for name in sorted(new))
