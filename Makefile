@@ -57,7 +57,7 @@ lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy, imports that go round, word
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache --no-logo
+	PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 
 qemu: $(STAMPS)/qemu ## build the emulator of our own and put it into .venv
 
