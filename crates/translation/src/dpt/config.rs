@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A distributed page table. The default is Table I of the paper; what the paper leaves open is
-/// listed in docs/designs/dpt.md.
+/// listed in docs/notebook/2026-11-29-open-in-papers.md.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DptConfig {
