@@ -16,7 +16,10 @@ tinyconfig:
 olddefconfig:
 	@grep -x -f known $(O)/.config > $(O)/.config.new; mv $(O)/.config.new $(O)/.config
 modules:
-	@test -d $(M)
+	@test -z "$(M)" || test -d $(M)
+bzImage:
+	@for file in $$(cat changed); do echo "  CC      $$file"; done
+	@mkdir -p $(O)/arch/x86/boot; touch $(O)/arch/x86/boot/bzImage
 """
 _MERGE = '#!/bin/sh\nshift 2; out=$1; shift 2\ncat "$@" > "$out/.config"\n'
 
@@ -59,3 +62,19 @@ def test_a_module_that_is_gone_is_not_built_any_more(layout: Layout) -> None:
     shutil.rmtree(modules / "old")
     assert build.build_module(layout, (), modules) == copy
     assert [path.name for path in copy.iterdir()] == ["new"]
+
+
+def test_how_far_a_build_is_is_told_of_whole_ones_only(layout: Layout) -> None:
+    said: list[tuple[int, int, str]] = []
+
+    def compile_them(*files: str) -> list[tuple[int, int, str]]:
+        (layout.tree / "changed").write_text("\n".join(files))
+        said.clear()
+        build.compile_kernel(layout, (), 1, lambda *told: said.append(told))
+        return said
+
+    layout.out().mkdir(parents=True)
+    assert compile_them("a.o", "b.o") == [(1, 0, "a.o"), (2, 0, "b.o")]
+    assert compile_them("b.o") == [(1, 0, "b.o")]
+    layout.image().unlink()
+    assert compile_them("a.o", "b.o") == [(1, 2, "a.o"), (2, 2, "b.o")]

@@ -50,6 +50,15 @@ def test_the_last_build_knows_better(new: Layout) -> None:
     assert build.expected(new.of(new.version), ("kasan",)) == 600
 
 
+def test_files_of_a_build_that_goes_on_from_an_image_are_not_known(new: Layout) -> None:
+    image = new.image()
+    image.parent.mkdir(parents=True)
+    (new.out() / ".pagelab-total").write_text("700")
+    assert build.expected(new, ()) == 700
+    image.touch()
+    assert build.expected(new, ()) == 0
+
+
 def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 5.0, 25.0, 30.0, 50.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))

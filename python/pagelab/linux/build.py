@@ -124,30 +124,47 @@ def warnings(layout: Layout, debug: tuple[str, ...] = ()) -> list[str]:
 
 def compile_kernel(layout: Layout, debug: tuple[str, ...], jobs: int, progress: Progress) -> Path:
     """Build the image and the modules; return the image."""
-    _make_logged(layout, layout.out(debug), ["bzImage", "modules"], jobs, progress, LOG)
+    _make_logged(layout, debug, ["bzImage", "modules"], jobs, progress, LOG)
     return layout.image(debug)
 
 
 def expected(layout: Layout, debug: tuple[str, ...]) -> int:
-    """Number of files that a whole build compiles: the last one's, else what is known, or 0."""
+    """Number of files that a build compiles: the last whole one's, else what is known, or 0.
+
+    It is not known, 0, where an image is there: make compiles what has changed.
+    """
+    if layout.image(debug).exists():
+        return 0
     last = layout.out(debug) / _TOTAL
     known = layout.linux / "config" / layout.version / "files"
     return int(next((path.read_text() for path in (last, known) if path.exists()), 0))
 
 
 def _make_logged(
-    layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
+    layout: Layout,
+    debug: tuple[str, ...],
+    targets: list[str],
+    jobs: int,
+    progress: Progress,
+    log_name: str,
 ) -> None:
     with only_one(layout.work):
-        _make_locked(layout, out, targets, jobs, progress, log_name)
+        _make_locked(layout, debug, targets, jobs, progress, log_name)
 
 
 def _make_locked(
-    layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
+    layout: Layout,
+    debug: tuple[str, ...],
+    targets: list[str],
+    jobs: int,
+    progress: Progress,
+    log_name: str,
 ) -> None:
+    out = layout.out(debug)
     log_path = out / log_name
     total_path = out / _TOTAL
-    total = int(total_path.read_text()) if total_path.exists() else 0
+    whole = int(total_path.read_text()) if total_path.exists() else 0
+    total = 0 if layout.image(debug).exists() else whole
     tail: deque[str] = deque(maxlen=40)
     done = 0
     with (
@@ -181,7 +198,7 @@ def _make_locked(
                 [f"make {' '.join(targets)} failed:", *errors[-12:], f"whole log: {log_path}"]
             )
         )
-    if done > total:
+    if done > whole:
         total_path.write_text(str(done))
 
 
@@ -272,7 +289,7 @@ def debian_packages(
         )
     release = (out / "include" / "config" / "kernel.release").read_text().strip().rstrip("+")
     targets = [f"KDEB_PKGVERSION={release}-{_BUILD}", "bindeb-pkg"]
-    _make_logged(layout, out, targets, jobs, progress, "pagelab-deb.log")
+    _make_logged(layout, debug, targets, jobs, progress, "pagelab-deb.log")
     # Each is named on a line of its own: "linux-image-6.12.1_6.12.1-1_amd64.deb kernel optional"
     listed = (out / "debian" / "files").read_text().splitlines()
     made = [layout.work / line.split()[0] for line in listed]
