@@ -49,6 +49,7 @@ pub(crate) fn run<S: Sink + 'static>(
     let (pid, began) = (started.child.id(), started.at);
     let shared = started.shared.clone();
     let mut recording = Recording::new(&shared, windows, output, pid, began);
+    recording.watch();
     let (status, stopped) = started.follow(&mut recording, qemu, progress)?;
     let (mut outcome, sink) = told(recording, ended(status), stopped, started.began);
     outcome.ended_by = started.ended_by;

@@ -69,6 +69,8 @@ pub(crate) struct Recording<'a, S> {
     refusals: Refusals,
     threads: u64,
     instructions: u64,
+    /// Its processes run now, and are looked after in the system.
+    watches: bool,
     /// A parent waits for the end of a child to be told.
     burials: bool,
     burying: bool,
@@ -107,6 +109,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             refusals: Refusals::default(),
             threads: 0,
             instructions: 0,
+            watches: false,
             burials: false,
             burying: false,
             chains: Arc::default(),
@@ -585,6 +588,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.allocations.len()
     }
 
+    /// Has the ends of processes be looked for as soon as a parent waits for one.
+    pub(crate) fn watch(&mut self) {
+        self.watches = true;
+    }
+
     /// The calls that were refused.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.refusals
@@ -636,7 +644,8 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
             }
         }
         self.drop_ended()?;
-        if std::mem::take(&mut self.burials) {
+        // Of words in a file the file says who ended, and when.
+        if std::mem::take(&mut self.burials) && self.watches {
             self.bury_ended(None)?;
         }
         Ok(progress)

@@ -161,6 +161,7 @@ fn the_end_of_a_child_comes_before_what_its_parent_does_after_waiting() {
     let (fork, wait4, exit_group) = (57, 61, 231);
     let shared = Shared::new(|_| {}).unwrap();
     let mut recording = recording(&shared);
+    recording.watch();
     let parent = two_instructions(&shared);
     let call = |number: u64| vec![Kind::Syscall.word(number), 0, 0, 0, 0, 0, 0];
     let returns = |number: u64, result: u64| vec![Kind::SyscallReturn.word(number), result, 0];
