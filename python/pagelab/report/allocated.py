@@ -1,10 +1,13 @@
 """The report's table of allocation sites: what larger pages save in whose memory."""
 
+from __future__ import annotations
+
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pagelab import sites, units
-from pagelab.report.tables import Column
+from pagelab.report.tables import Column, Table
 
 if TYPE_CHECKING:
     from pagelab.results import Comparison
@@ -23,12 +26,20 @@ _COLUMNS = [
 ]
 
 
-def of(comparison: "Comparison") -> dict[str, Any]:
-    """Columns and rows of the table; no rows without sites or larger pages."""
+@dataclass(frozen=True)
+class Sites:
+    """The table, and which page sizes are compared."""
+
+    pages: str
+    table: Table
+
+
+def of(comparison: Comparison) -> Sites | None:
+    """The sites that gain; nothing without sites, larger pages or a gain."""
     found = sites.gains(comparison)
-    rows = [] if found is None else _rows(found)
-    pages = "" if found is None else f"{found.large.pages} instead of {found.small.pages} pages"
-    return {"site_columns": _COLUMNS, "sites": rows, "site_pages": pages}
+    if found is None or not (rows := _rows(found)):
+        return None
+    return Sites(f"{found.large.pages} instead of {found.small.pages} pages", Table(_COLUMNS, rows))
 
 
 def _rows(found: sites.Gains) -> list[list[str]]:

@@ -13,7 +13,7 @@ from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.counters import CounterTable, counter_tables
 from pagelab.report.heat import heat_maps
 from pagelab.report.latency import LatencyChart, latency_chart
-from pagelab.report.tables import Column, flat, nested, shown
+from pagelab.report.tables import Column, Table, flat, nested, shown
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
 from pagelab.table import speed
 
@@ -29,13 +29,11 @@ class Page:
     kicker: list[str]
     verdict: Answer
     granted: list[str]
-    columns: list[Column]
-    rows: list[list[str]]
+    figures: Table
     cycles: BarChart
     latency: LatencyChart
     levels: BarChart
-    walker_columns: list[Column]
-    walkers: list[list[str]]
+    walkers: Table
     counters: list[CounterTable]
     resident: LineChart | None
     tables: LineChart | None
@@ -45,13 +43,9 @@ class Page:
     provenance: list[tuple[str, str]]
     partial: bool
     annotated: str
-    line_columns: list[Column]
-    lines: list[list[str]]
-    mapping_columns: list[Column]
-    mappings: list[list[str]]
-    site_columns: list[Column]
-    sites: list[list[str]]
-    site_pages: str
+    lines: Table
+    mappings: Table
+    sites: allocated.Sites | None
 
 
 _COLUMNS = [
@@ -90,18 +84,18 @@ _WALKER_COLUMNS = [
 def page(comparison: Comparison) -> Page:
     """Prepares a comparison for the template."""
     on_machines = [comparison.on(name) for name in comparison.machines]
+    walked = [run for run in comparison.runs if run.walks.count]
+    base = comparison.baseline
     return Page(
         title=comparison.name,
         kicker=_kicker(comparison),
         verdict=comparison.answer,
         granted=[line for one in on_machines for line in granted.lines(one)],
-        columns=_columns(comparison),
-        rows=[_row(comparison, run) for run in comparison.runs],
+        figures=Table(_columns(comparison), [_row(comparison, run) for run in comparison.runs]),
         cycles=cycles_chart(comparison),
         latency=latency_chart(comparison),
         levels=levels_chart(comparison),
-        walker_columns=_WALKER_COLUMNS,
-        walkers=[_walker(comparison, run) for run in comparison.runs if run.walks.count],
+        walkers=Table(_WALKER_COLUMNS, [_walker(comparison, run) for run in walked]),
         counters=counter_tables(comparison),
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
@@ -112,8 +106,10 @@ def page(comparison: Comparison) -> Page:
         ],
         provenance=_provenance(comparison),
         partial=not all(run.complete for run in comparison.runs),
-        **_code(comparison),
-        **allocated.of(comparison),
+        annotated=comparison.label(base),
+        lines=_lines(base),
+        mappings=_mappings(base),
+        sites=allocated.of(comparison),
     )
 
 
@@ -177,28 +173,25 @@ _SHARES = [
 _MOST_LINES = 25
 
 
-def _code(comparison: Comparison) -> dict[str, Any]:
-    """The lines that miss, of the baseline."""
-    run = comparison.baseline
+def _lines(run: Run) -> Table:
+    """The lines that miss."""
+    what = Column("line", "", "Function and line of the instruction that makes the access")
     lines = annotating.ordered(run.lines, "walk_cycles")
-    kinds = annotating.ordered(run.mappings, "walk_cycles")
-    return {
-        "annotated": comparison.label(run),
-        "line_columns": [
-            Column("line", "", "Function and line of the instruction that makes the access"),
-            *_SHARES,
-            Column("source", "", "What stands there"),
-        ],
-        "lines": [
+    return Table(
+        [what, *_SHARES, Column("source", "", "What stands there")],
+        [
             [line.place, *annotating.shares(line, lines), line.text or ""]
             for line in lines[:_MOST_LINES]
         ],
-        "mapping_columns": [
-            Column("memory", "", "What kind of memory is accessed, and which file"),
-            *_SHARES,
-        ],
-        "mappings": [[kind.place, *annotating.shares(kind, kinds)] for kind in kinds[:_MOST_LINES]],
-    }
+    )
+
+
+def _mappings(run: Run) -> Table:
+    """The kinds of memory that are missed."""
+    what = Column("memory", "", "What kind of memory is accessed, and which file")
+    kinds = annotating.ordered(run.mappings, "walk_cycles")
+    rows = [[kind.place, *annotating.shares(kind, kinds)] for kind in kinds[:_MOST_LINES]]
+    return Table([what, *_SHARES], rows)
 
 
 def _map(comparison: Comparison, run: Run) -> dict[str, Any]:

@@ -15,6 +15,14 @@ class Column:
     tip: str
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of the report: a text for each column in each row."""
+
+    columns: list[Column]
+    rows: list[list[str]]
+
+
 def flat(table: dict[Any, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """Values of a nested table, names joined by dots; lists of plain values stay whole."""
     out: list[tuple[str, Any]] = []

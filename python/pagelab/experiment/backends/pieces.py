@@ -64,13 +64,7 @@ def piece(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
 def _piece(
     task: dict[str, Any], machine: str, source: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
-    stopped = False
-
-    def told(done: int, total: int | None) -> bool:
-        nonlocal stopped
-        stopped = stopped or not progress(done, total)
-        return not stopped
-
+    told = simulate.Told(progress)
     start, begins, end, parts = task["place"]
     before = [b64decode(part) for part in task["before"]]
     if len(before) != parts:
@@ -88,7 +82,7 @@ def _piece(
         )
     except _core.Error as error:
         raise RunError(str(error)) from error
-    if stopped:
+    if told.stopped:
         raise InterruptedRunError("interrupted")
     return {"piece": json.loads(text)}
 

@@ -113,22 +113,29 @@ def machine_file(described: str | dict[str, str]) -> Iterator[str]:
         yield file.name
 
 
+class Told:
+    """A case's progress, as the native module asks for it. Once ended, it stays so."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.stopped = False
+
+    def __call__(self, done: int, total: int | None) -> bool:
+        """False to end the run."""
+        self.stopped = self.stopped or not self.progress(done, total)
+        return not self.stopped
+
+
 def _simulate(
     task: dict[str, Any], on: str, source: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
-    stopped = False
-
-    def told(done: int, total: int | None) -> bool:
-        nonlocal stopped
-        stopped = stopped or not progress(done, total)
-        return not stopped
-
+    told = Told(progress)
     try:
         text = _core.simulate(task["design"], on, task["overrides"], json.dumps(source), told)
     except _core.Error as error:
         raise RunError(str(error)) from error
     found: dict[str, Any] = json.loads(text)
-    if stopped:
+    if told.stopped:
         raise InterruptedRunError("interrupted")
     if not found["complete"]:
         raise RunError(found["stopped"] or "ended early")
