@@ -7,7 +7,7 @@ import pytest
 
 import pagelab
 from emulators import needs_recorder
-from pagelab import systems, table
+from pagelab import machines, reclaimed, systems, table
 from pagelab.design import Design
 from pagelab.errors import UsageError
 
@@ -74,6 +74,28 @@ def test_systems_are_a_column_of_the_table(snapshot: pagelab.Recording) -> None:
     assert [row[:3] for row in rows] == [["radix", "linux", "64K"], ["radix", "linux-6.12", "64K"]]
     assert rows[0][3] == "base"
     assert "copies, kept" in table.legend(found)
+
+
+@needs_recorder
+def test_memory_that_is_short_swaps_as_much_as_in_a_kernel(tmp_path: Path) -> None:
+    """Counts of Linux 6.12 in a guest (docs/notebook/2026-11-29-reclaim.md)."""
+    program = tmp_path / "working_set"
+    source = SOURCE.with_name("working_set.c")
+    subprocess.run(["gcc", "-O2", "-static", source, "-o", program], check=True)
+    recorded = pagelab.record([program], tmp_path / "working_set.trace")
+    design = Design("radix", system="linux:max_bytes=24MiB")
+    # The guest's emulated processor has a small TLB, so that accessed bits are set soon.
+    guest = machines.zen5.set("tlb.l2_4k.entries=64", "tlb.l2_4k.ways=4")
+    run = pagelab.simulate(recorded, design, machine=guest)
+    assert run.os.peak_resident_bytes <= 24 << 20
+    reclaim = run.os.reclaim
+    assert reclaim is not None
+    assert reclaim.swapped_in == pytest.approx(7_549, rel=0.02)
+    assert reclaim.scanned == pytest.approx(31_030, rel=0.02)
+    assert reclaim.taken == pytest.approx(10_040, rel=0.03)
+    assert run.os.faults == pytest.approx(15_782, rel=0.01)
+    found = pagelab.compare(recorded, [Design("radix"), design], machine="zen5", pages="4K")
+    assert "pages swapped out" in "".join(reclaimed.lines(found))
 
 
 def test_several_page_sizes_are_one_policy() -> None:

@@ -48,6 +48,7 @@ def caveats(comparison: Comparison) -> list[str]:
             "accesses). What was left out may behave differently."
         )
     found += larger_than_caches(comparison)
+    found += _unseen_use(comparison)
     found.extend(f"{note}." for note in comparison.notes)
     found.extend(
         f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
@@ -67,6 +68,16 @@ def larger_than_caches(comparison: Comparison) -> list[str]:
                 f"cache ({units.size(cache)}): what a sample says of waiting for data, and so of "
                 "speed, may be further off than its interval. Without --sample it is simulated."
             ]
+    return []
+
+
+def _unseen_use(comparison: Comparison) -> list[str]:
+    """Samples of programs whose memory is short."""
+    if any(run.sample is not None and run.os.reclaim for run in comparison.runs):
+        return [
+            "Memory was short, and a sample does not see the use of pages that it leaves out: more "
+            "of them leave memory than would. --full simulates all."
+        ]
     return []
 
 

@@ -234,6 +234,24 @@ class Khugepaged(Model):
     pages_zeroed: Natural
 
 
+class Reclaim(Model):
+    """Pages of 4 KiB that left memory when it was short, and came back."""
+
+    reclaims: Natural = 0
+    scanned: Natural = 0
+    taken: Natural = 0
+    activated: Natural = 0
+    deactivated: Natural = 0
+    swapped_out: Natural = 0
+    swapped_in: Natural = 0
+    files_dropped: Natural = 0
+    files_written: Natural = 0
+    files_read: Natural = 0
+    reactivated: Natural = 0
+    in_swap: Natural = 0
+    device_ns: Natural = 0
+
+
 class Tiers(Model):
     """Counts of the `tiered` manager; `hot` and `cold` are pages of each of two nodes."""
 
@@ -284,6 +302,7 @@ class Os(Model):
     collapsed: Natural = 0
     # Absent where it is off.
     khugepaged: Khugepaged | None = None
+    reclaim: Reclaim | None = None
     pages_migrated: Natural
     outside: Outside = Outside()
     stray_touches: Natural = 0

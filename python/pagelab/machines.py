@@ -138,6 +138,7 @@ class Machine(MachineBase):
         | None = None,
         accounting: Literal["per_page", "mm_owner", "foliomap"] | None = None,
         khugepaged: Mapping[str, Any] | None = None,
+        reclaim: Mapping[str, Any] | None = None,
         zero_page: bool | None = None,
         stack_limit: int | str | None = None,
     ) -> "Machine":

@@ -13,6 +13,9 @@ KERNELS = {
     "foliomap": ("foliomap", "exact folio accounting (FolioMap)"),
 }
 
+# Keys of `memory.reclaim`; other settings of a kernel are khugepaged's.
+_RECLAIM = ("max_bytes", "swap_bytes", "read_us", "write_us", "swappiness")
+
 
 def listed() -> list[tuple[str, str]]:
     """Every name and description: kernels, then memory managers."""
@@ -38,12 +41,14 @@ def parse(text: str) -> str:
 def overrides(text: str) -> Iterator[str]:
     """The machine's keys with their values.
 
-    Parameters of a kernel are those of khugepaged, which they switch on.
+    Parameters of a kernel are those of khugepaged or of reclaim, which they switch on.
 
     >>> list(overrides("linux-6.12"))
     ['memory.accounting=per_page']
     >>> list(overrides("linux:max_ptes_none=0"))
     ['memory.accounting=mm_owner', 'memory.khugepaged.max_ptes_none=0']
+    >>> list(overrides("linux:max_bytes=64MiB"))
+    ['memory.accounting=mm_owner', 'memory.reclaim.max_bytes=64MiB']
     """
     name, _, rest = text.partition(":")
     if name in KERNELS:
@@ -51,7 +56,8 @@ def overrides(text: str) -> Iterator[str]:
         for setting in filter(None, rest.split(":")):
             if "=" not in setting:
                 raise UsageError(f"'{setting}' of {text} is no setting; write it as KEY=VALUE")
-            yield f"memory.khugepaged.{setting}"
+            part = "reclaim" if setting.partition("=")[0] in _RECLAIM else "khugepaged"
+            yield f"memory.{part}.{setting}"
         return
     if name not in names():
         raise unknown("operating system", name, names())

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelab import granted, sampling, units
+from pagelab import granted, reclaimed, sampling, units
 
 if TYPE_CHECKING:
     from pagelab.results import Comparison, Run
@@ -106,7 +106,7 @@ def show(comparison: Comparison, console: Console, *, quiet: bool = False) -> No
     show_table(comparison, console)
     if not quiet:
         console.print(legend(comparison), style="dim", highlight=False)
-    for line in _granted(comparison):
+    for line in _memory(comparison):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     console.print()
     show_answer(comparison, console)
@@ -131,11 +131,12 @@ def text(comparison: Comparison, width: int = 80) -> str:
     return console.export_text().rstrip("\n")
 
 
-def _granted(comparison: Comparison) -> list[str]:
-    """The larger pages that programs were given, a sentence for each size, filled."""
+def _memory(comparison: Comparison) -> list[str]:
+    """The larger pages that programs were given, and what was reclaimed, in filled sentences."""
     found = []
     for name in comparison.machines:
-        for sentence in granted.lines(comparison.on(name)):
+        on_machine = comparison.on(name)
+        for sentence in granted.lines(on_machine) + reclaimed.lines(on_machine):
             found += textwrap.wrap(sentence, 80, subsequent_indent="    ")
     return found
 

@@ -9,7 +9,9 @@ mod quantity;
 
 pub use directory::{DirectoryFull, PageDirectory, PageId};
 pub use page_size::PageSize;
-pub use quantity::{Quantity, deserialize_bytes, deserialize_bytes_list, parse_quantity};
+pub use quantity::{
+    Quantity, deserialize_bytes, deserialize_bytes_list, deserialize_optional_bytes, parse_quantity,
+};
 
 use serde::{Deserialize, Serialize};
 

@@ -71,6 +71,10 @@ pub fn deserialize_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u
     deserializer.deserialize_any(Bytes)
 }
 
+/// A size by itself.
+#[derive(serde::Deserialize)]
+struct One(#[serde(deserialize_with = "deserialize_bytes")] u64);
+
 /// As [`deserialize_bytes`], for a list of sizes.
 ///
 /// # Errors
@@ -78,10 +82,19 @@ pub fn deserialize_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u
 pub fn deserialize_bytes_list<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<u64>, D::Error> {
-    #[derive(serde::Deserialize)]
-    struct One(#[serde(deserialize_with = "deserialize_bytes")] u64);
     let all: Vec<One> = serde::Deserialize::deserialize(deserializer)?;
     Ok(all.into_iter().map(|one| one.0).collect())
+}
+
+/// As [`deserialize_bytes`], for a size that may be missing.
+///
+/// # Errors
+/// The deserialiser's, for anything else.
+pub fn deserialize_optional_bytes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
+    let bytes: Option<One> = serde::Deserialize::deserialize(deserializer)?;
+    Ok(bytes.map(|one| one.0))
 }
 
 struct Bytes;

@@ -46,7 +46,8 @@ impl<T: PageTable> Mapper<'_, T> {
             Some(size) => self.table.is_unmapped(page, size),
             None => self.table.next_mapped(page.asid, block.clone()).is_none(),
         };
-        unmapped.then(|| Untouched {
+        let swapped = unmapped && self.frames.any_swapped(page.asid, block.clone());
+        (unmapped && !swapped).then(|| Untouched {
             block,
             fallbacks: self.fallbacks(policy),
         })

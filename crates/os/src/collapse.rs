@@ -40,6 +40,8 @@ pub(crate) enum Collapse {
     Huge,
     /// No page can be written.
     ReadOnly,
+    /// A page is in the swap device.
+    Swapped,
     TooEmpty,
     TooShared,
     NoFreeBlock,
@@ -93,6 +95,10 @@ impl<T: PageTable> Mapper<'_, T> {
                 }
             }
             at = run.end();
+        }
+        // Linux reads up to max_ptes_swap pages back for it.
+        if self.frames.any_swapped(first.asid, region.clone()) {
+            return Ok(Collapse::Swapped);
         }
         if REGION - copied > u64::from(limits.none) {
             return Ok(Collapse::TooEmpty);

@@ -1,6 +1,9 @@
 use crate::buddy::PAGEBLOCK_ORDER;
 use crate::error::require;
-use crate::{Accounting, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, free_blocks};
+use crate::{
+    Accounting, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, ReclaimConfig,
+    free_blocks,
+};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use pagelab_translation::RestSegs;
 use schemars::JsonSchema;
@@ -51,6 +54,9 @@ pub struct OsConfig {
     /// The thread that makes 2 MiB pages of smaller ones, where `page_policy` allows them. None: it is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub khugepaged: Option<KhugepagedConfig>,
+    /// Pages leave for a swap device or their files when memory is short. None: a run that is short of memory ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<ReclaimConfig>,
     /// Loads from memory that was never written share a frame of zeros, as in Linux. A stream of
     /// loads alone then reads the same lines over and over.
     pub zero_page: bool,
@@ -76,6 +82,7 @@ impl Default for OsConfig {
             page_policy: PagePolicy::Base,
             accounting: Accounting::default(),
             khugepaged: None,
+            reclaim: None,
             zero_page: false,
             stack_limit: 8 << 20,
         }
@@ -190,6 +197,14 @@ impl OsConfig {
             require(
                 self.manager.is_default(),
                 "khugepaged",
+                "only the manager linux goes with it".to_owned(),
+            )?;
+        }
+        if let Some(reclaim) = &self.reclaim {
+            reclaim.validate()?;
+            require(
+                self.manager.is_default(),
+                "reclaim",
                 "only the manager linux goes with it".to_owned(),
             )?;
         }

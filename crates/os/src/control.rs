@@ -207,9 +207,8 @@ impl<T: PageTable> Call<'_, T> {
             Advice::Populate => return self.populate(asid, range, Vma::writable),
             Advice::POPULATE_READ => return self.populate(asid, range, |_| false),
             Advice::COLLAPSE => return self.collapse(asid, range),
-            // Such pages go when memory is short, or to a swap device: here there is none, and a run that
-            // is short of memory ends. A page of which a part is advised is split all the same
-            // (`madvise_free_huge_pmd`, `madvise_cold_or_pageout_pte_range`).
+            // A page of which a part is advised is split (`madvise_free_huge_pmd`,
+            // `madvise_cold_or_pageout_pte_range`). What is free keeps its contents here.
             Advice::Free | Advice::COLD | Advice::PAGE_OUT => |_| {},
             Advice::HugePage => |vma| vma.advice = HugeAdvice::Wanted,
             Advice::NoHugePage => |vma| vma.advice = HugeAdvice::Unwanted,
@@ -222,7 +221,12 @@ impl<T: PageTable> Call<'_, T> {
         // (`vma_adjust_trans_huge`).
         self.mapper.split_at(asid, range.start)?;
         self.mapper.split_at(asid, range.end)?;
-        self.change_vmas(asid, range, change);
+        self.change_vmas(asid, range.clone(), change);
+        match advice {
+            Advice::COLD => self.mapper.page_out(asid, range, false),
+            Advice::PAGE_OUT => self.mapper.page_out(asid, range, true),
+            _ => {}
+        }
         Ok(())
     }
 

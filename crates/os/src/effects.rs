@@ -45,6 +45,10 @@ pub struct Effects {
     pub entries_unmapped: u64,
     /// Frames of data freed.
     pub frames_freed: u64,
+    /// Pages read from the swap device, or again from files.
+    pub pages_read: u64,
+    /// Pages written to the swap device or to files.
+    pub pages_written: u64,
     /// Work of the page table.
     pub work: Work,
     /// Pages whose cached translations are stale.
@@ -87,6 +91,8 @@ impl Effects {
         self.entries_moved = 0;
         self.entries_unmapped = 0;
         self.frames_freed = 0;
+        self.pages_read = 0;
+        self.pages_written = 0;
         let Work {
             table_frames,
             entries_written,

@@ -164,6 +164,9 @@ impl<T: PageTable> Mapper<'_, T> {
         // A store to memory that may not be written happens all the same (a trace has it), so
         // it must find a page that it can write.
         let writable = vma.writable() || need == Need::Store;
+        if self.frames.is_swapped(page.asid, page.vpn) {
+            return self.swap_in(vma, page, writable);
+        }
         if let Some(object) = vma.object {
             self.fault_object(vma, object, page, need == Need::Store)?;
             return Ok(PageSize::Base4K);
@@ -171,8 +174,13 @@ impl<T: PageTable> Mapper<'_, T> {
         for &size in large_sizes(vma, policy) {
             let first = first_of(page, size);
             let range = first.vpn.0..first.vpn.0 + u64::from(size.base_pages());
-            if !vma.covers(range) || !self.table.is_unmapped(page, size) {
+            let empty = self.table.is_unmapped(page, size)
+                && !self.frames.any_swapped(page.asid, range.clone());
+            if !vma.covers(range) || !empty {
                 continue;
+            }
+            if vma.advice == HugeAdvice::Wanted && size == PageSize::Large2M {
+                self.make_room(size.base_pages());
             }
             if need == Need::Zeros && size == PageSize::Large2M {
                 if self.map_zero(first, size)? {
@@ -228,8 +236,13 @@ impl<T: PageTable> Mapper<'_, T> {
     ) -> Result<bool, OsError> {
         let first = page.vpn.0 & !((1 << order) - 1);
         let range = first..first + (1 << order);
-        if !vma.covers(range.clone()) || self.table.next_mapped(page.asid, range).is_some() {
+        let empty = self.table.next_mapped(page.asid, range.clone()).is_none()
+            && !self.frames.any_swapped(page.asid, range.clone());
+        if !vma.covers(range) || !empty {
             return Ok(false);
+        }
+        if vma.advice == HugeAdvice::Wanted {
+            self.make_room(1 << order);
         }
         let first = self.page(page.asid, Vpn(first))?;
         let mapped = self.map_block(vma, first, order..=order, writable, true)?;

@@ -28,6 +28,7 @@ impl FrameTable {
             self.buddy.words_mut(Pfn(pfn))[1] |= IN_FOLIO;
         }
         self.folios.insert(head, order);
+        self.list(head, order);
     }
 
     /// Notes that an address space alone maps a page of 2 MiB, before others do.
@@ -100,6 +101,7 @@ impl FrameTable {
             return 0;
         };
         let mut freed = 0;
+        self.list_parts(head, folio.order);
         for pfn in (head.0..head.0 + (1 << folio.order)).map(Pfn) {
             if self.map_count(pfn) > 0 {
                 self.buddy.set_tag(pfn, 0, tag::data(PageSize::Base4K));

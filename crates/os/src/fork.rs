@@ -57,6 +57,9 @@ impl<T: PageTable> Mapper<'_, T> {
         if vma.is_shared() || vma.object.is_none() {
             return !vma.is_shared();
         }
+        if self.frames.any_swapped(parent, vma.start..vma.end) {
+            return true;
+        }
         let mut at = vma.start;
         while let Some(run) = self.table.next_mapped(parent, at..vma.end) {
             let in_cache = |page| self.frames.is_in_slot(self.translation(page).pfn);
@@ -70,6 +73,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Maps the parent's pages of a private VMA in the child too, read-only in both.
     fn share(&mut self, parent: Asid, child: Asid, vma: &Vma) -> Result<(), OsError> {
+        self.frames.share_swapped(parent, child, vma.start..vma.end);
         let mut at = vma.start;
         while let Some(run) = self.table.next_mapped(parent, at..vma.end) {
             let first = self.page(child, run.first.vpn)?;

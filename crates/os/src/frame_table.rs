@@ -3,6 +3,7 @@ use crate::buddy::Buddy;
 use crate::folios::Folios;
 use crate::hashed::{Hashed, Places};
 use crate::manager::Manager;
+use crate::reclaim::Reclaim;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
 use crate::segments::Segments;
 use crate::shared_memory::{ObjectId, SharedMemory};
@@ -35,6 +36,8 @@ pub struct FrameTable {
     pub(crate) shared: SharedMemory,
     pub(crate) placing: Placing,
     manager: Box<dyn Manager>,
+    /// Pages by their last use, where they leave when memory is short.
+    pub(crate) reclaim: Option<Box<Reclaim>>,
     /// Blocks of zeros, of 4 KiB and of 2 MiB, for memory that was only read. Nobody keeps a list of
     /// who maps them.
     zeros: [Option<Pfn>; 2],
@@ -64,6 +67,7 @@ impl FrameTable {
         placing: Placing,
         manager: Box<dyn Manager>,
         folios: Option<Accounting>,
+        reclaim: Option<Reclaim>,
     ) -> Self {
         let restricted = match &placing {
             Placing::Segmented(segments) => segments.frames(),
@@ -78,6 +82,7 @@ impl FrameTable {
             shared: SharedMemory::default(),
             placing,
             manager,
+            reclaim: reclaim.map(Box::new),
             zeros: [None; 2],
             pinned: None,
             data_frames: 0,
@@ -308,6 +313,9 @@ impl FrameTable {
 
     /// Takes 2^`order` contiguous frames for as many 4 KiB pages of data that nothing maps yet, and pins them.
     pub(crate) fn allocate_block(&mut self, order: u32) -> Option<Pfn> {
+        if !self.has_room(1 << order) {
+            return None;
+        }
         let head = self.buddy.allocate(order, tag::data(PageSize::Base4K))?;
         let frames = 1 << order;
         for offset in 0..frames {
@@ -338,7 +346,10 @@ impl FrameTable {
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page.id)), count + 1];
         if count & IN_FOLIO != 0 {
             self.add_to_folio(head, page.asid);
+        } else if count == 0 && self.reclaim.is_some() {
+            self.list(head, self.unit_order(head));
         }
+        self.note_accessed(head);
     }
 
     /// Notes that a page maps a block no more, and frees it when nothing else holds it. Returns
@@ -366,6 +377,26 @@ impl FrameTable {
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(new)), count];
     }
 
+    /// True if the block around a frame may not move, or a part of it.
+    pub(crate) fn pins(&self, head: Pfn, order: u32) -> bool {
+        self.pinned.is_some_and(|(first, frames)| {
+            first.0 < head.0 + (1 << order) && head.0 < first.0 + frames
+        })
+    }
+
+    /// Takes a block of one frame out of a slot, from which it leaves memory.
+    pub(crate) fn drop_slot(&mut self, pfn: Pfn, slot: u32) -> u32 {
+        self.shared.drop_frame(slot);
+        self.take_from_slot(pfn, slot)
+    }
+
+    fn take_from_slot(&mut self, pfn: Pfn, slot: u32) -> u32 {
+        let [word, count] = self.buddy.words(pfn);
+        let word = self.owners.remove(word, Owner::Slot(slot));
+        *self.buddy.words_mut(pfn) = [word, count & !IN_SLOT];
+        self.free_unheld(pfn, PageSize::Base4K)
+    }
+
     /// Puts a block of one frame into a slot of an object.
     pub(crate) fn put_in_slot(&mut self, pfn: Pfn, slot: u32) {
         let [word, count] = self.buddy.words(pfn);
@@ -379,12 +410,7 @@ impl FrameTable {
         self.shared
             .hide(object, pages, |pfn, slot| held.push((pfn, slot)));
         held.into_iter()
-            .map(|(pfn, slot)| {
-                let [word, count] = self.buddy.words(pfn);
-                let word = self.owners.remove(word, Owner::Slot(slot));
-                *self.buddy.words_mut(pfn) = [word, count & !IN_SLOT];
-                self.free_unheld(pfn, PageSize::Base4K)
-            })
+            .map(|(pfn, slot)| self.take_from_slot(pfn, slot))
             .sum()
     }
 
@@ -461,6 +487,7 @@ impl FrameTable {
 
     #[inline]
     pub(crate) fn free_block(&mut self, head: Pfn, order: u32) {
+        self.unlist(head, order);
         let in_segment = match &mut self.placing {
             Placing::Segmented(segments) => segments.release(&mut self.buddy, head, order),
             _ => false,
@@ -472,13 +499,14 @@ impl FrameTable {
 
     /// True if page walks have to say which pages they found.
     pub(crate) fn tells_accesses(&self) -> bool {
-        self.segments().is_some()
+        self.segments().is_some() || self.reclaim.is_some()
     }
 
     /// A page walk has found a page in a frame.
     #[inline]
     pub(crate) fn accessed(&mut self, pfn: Pfn) {
         self.manager.accessed(pfn);
+        self.note_accessed(pfn);
         if let Placing::Segmented(segments) = &mut self.placing {
             segments.accessed(pfn);
         }
@@ -544,6 +572,7 @@ impl FrameTable {
         let words = self.buddy.words(from);
         *self.buddy.words_mut(to) = words;
         self.folios.moved(from, to);
+        self.list_moved(from, to);
         if words[1] & IN_SLOT == 0 {
             return;
         }

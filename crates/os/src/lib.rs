@@ -20,6 +20,7 @@ mod fault;
 mod folio_frames;
 mod folios;
 mod fork;
+mod frame_lists;
 mod frame_table;
 mod free_blocks;
 mod free_map;
@@ -34,6 +35,7 @@ mod page_cache;
 mod page_policy;
 mod preallocate;
 mod random;
+mod reclaim;
 mod remap;
 mod rmap;
 mod segments;
@@ -56,8 +58,9 @@ pub use manager::{MANAGERS, ManagerConfig, TierStatistics, TieredConfig};
 pub use mapping::Mapping;
 pub use memory_map::MemoryCell;
 pub use page_policy::{PagePolicy, UnknownPagePolicy};
+pub use reclaim::ReclaimConfig;
 pub use statistics::{
     BlockStatistics, BySize, FileStatistics, HashedStatistics, KhugepagedStatistics, OsStatistics,
-    OutsideStatistics, SegmentStatistics,
+    OutsideStatistics, ReclaimStatistics, SegmentStatistics,
 };
 pub use system::Os;

@@ -71,6 +71,14 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
     pub(crate) fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+        // For a larger page that is not asked for nobody waits (`vma_thp_gfp_mask`).
+        let room = match size {
+            PageSize::Base4K => self.make_room(1),
+            _ => self.frames.has_room(size.base_pages()),
+        };
+        if !room {
+            return None;
+        }
         if self.frames.evicts_at_faults()
             && let Some(victim) = self.frames.victim(page, size)
         {
@@ -161,6 +169,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Unmaps whatever is mapped in a range, and frees what nothing else holds. No page larger
     /// than 4 KiB may reach out of the range.
     pub(crate) fn unmap(&mut self, asid: Asid, pages: Range<u64>) {
+        self.frames.forget_swapped(asid, pages.clone());
         let mut at = pages.start;
         while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
             for page in run.pages() {

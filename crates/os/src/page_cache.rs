@@ -8,7 +8,7 @@ use crate::mapper::{Mapper, offset_by};
 use crate::shared_memory::ObjectId;
 use crate::vma::Vma;
 use pagelab_addr::{PageId, PageSize, Vpn};
-use pagelab_events::Backing;
+use pagelab_events::{Backing, Protection};
 use pagelab_translation::{Page, PageTable};
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ impl<T: PageTable> Mapper<'_, T> {
         store: bool,
     ) -> Result<(), OsError> {
         if store && !vma.is_shared() {
-            return self.copy_from_cache(vma, page);
+            return self.copy_from_cache(vma, object, page);
         }
         if store {
             self.effects.blocks_given += 1;
@@ -65,10 +65,12 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(())
     }
 
-    /// True if the page cache has a page.
+    /// True if a page can be mapped without waiting for it: the page cache has it, and it takes no other's frame.
     fn is_present(&mut self, vma: &Vma, (object, first): (ObjectId, u64), page: Page) -> bool {
         let slot = (self.frames.shared).slot(object, first + page.vpn.0 - vma.start);
-        vma.is_file() || self.frames.shared.frame(slot).is_some()
+        let shared = &self.frames.shared;
+        let in_cache = vma.is_file() && !shared.is_dropped(slot);
+        shared.frame(slot).is_some() || in_cache && self.frames.has_room(1)
     }
 
     /// Maps a page of an object, where it is in memory or in a new frame.
@@ -96,15 +98,28 @@ impl<T: PageTable> Mapper<'_, T> {
             let Some(pfn) = self.map_new(page, size, writable)? else {
                 return Err(self.out_of_memory("a page of a file or of shared memory"));
             };
+            let is_read = self.frames.shared.is_dropped(slot);
             self.frames.put_in_slot(pfn, slot);
+            let is_code = vma.prot.0 & Protection::EXEC != 0;
+            self.frames.list_as_slot(pfn, vma.is_file(), is_code);
+            if is_read {
+                self.note_read(slot, pfn);
+            }
             self.count_page(vma, size);
         }
         Ok(())
     }
 
     /// Maps a copy of a page of a private file.
-    fn copy_from_cache(&mut self, vma: &Vma, page: Page) -> Result<(), OsError> {
+    fn copy_from_cache(
+        &mut self,
+        vma: &Vma,
+        (object, first): (ObjectId, u64),
+        page: Page,
+    ) -> Result<(), OsError> {
         let size = PageSize::Base4K;
+        let slot = (self.frames.shared).slot(object, first + page.vpn.0 - vma.start);
+        self.effects.pages_read += u64::from(self.frames.shared.is_dropped(slot));
         if self.map_new(page, size, true)?.is_none() {
             return Err(self.out_of_memory("a page of data"));
         }

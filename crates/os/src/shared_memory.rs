@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 /// Slots of one chunk.
 const CHUNK: u32 = 512;
 const EMPTY: u32 = u32::MAX;
+/// A page that was there and has left memory.
+const DROPPED: u32 = u32::MAX - 1;
 
 /// An object of shared memory: what an inode of shmem or a file's page cache is to Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +56,7 @@ impl SharedMemory {
         }
         for (_, chunk) in std::mem::take(&mut object.chunks) {
             let frames = self.chunks[chunk as usize].iter().enumerate();
-            for (index, &pfn) in frames.filter(|&(_, &pfn)| pfn != EMPTY) {
+            for (index, &pfn) in frames.filter(|&(_, &pfn)| pfn < DROPPED) {
                 free(Pfn(pfn), chunk * CHUNK + index as u32);
             }
             self.free_chunks.push(chunk);
@@ -88,7 +90,17 @@ impl SharedMemory {
     /// The frame in a slot.
     pub(crate) fn frame(&self, slot: u32) -> Option<Pfn> {
         let pfn = self.chunks[(slot / CHUNK) as usize][(slot % CHUNK) as usize];
-        (pfn != EMPTY).then_some(Pfn(pfn))
+        (pfn < DROPPED).then_some(Pfn(pfn))
+    }
+
+    /// True if a page has left memory.
+    pub(crate) fn is_dropped(&self, slot: u32) -> bool {
+        self.chunks[(slot / CHUNK) as usize][(slot % CHUNK) as usize] == DROPPED
+    }
+
+    /// Notes that a page leaves memory.
+    pub(crate) fn drop_frame(&mut self, slot: u32) {
+        self.set_frame(slot, Pfn(DROPPED));
     }
 
     /// Puts a frame into a slot.

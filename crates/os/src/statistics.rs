@@ -115,6 +115,37 @@ pub struct KhugepagedStatistics {
     pub pages_zeroed: u64,
 }
 
+/// Pages that left memory since it was short, and came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReclaimStatistics {
+    /// Times that a program had to make room.
+    pub reclaims: u64,
+    /// Pages looked at for being taken (`pgscan_direct`).
+    pub scanned: u64,
+    /// Pages taken (`pgsteal_direct`).
+    pub taken: u64,
+    /// Pages that were used again and became active (`pgactivate`).
+    pub activated: u64,
+    /// Pages that are active no longer (`pgdeactivate`).
+    pub deactivated: u64,
+    /// Pages written to the swap device (`pswpout`).
+    pub swapped_out: u64,
+    /// Pages read from there (`pswpin`).
+    pub swapped_in: u64,
+    /// Pages of files that left memory.
+    pub files_dropped: u64,
+    /// Pages among them that were written before.
+    pub files_written: u64,
+    /// Pages of files that were read again (`workingset_refault_file`).
+    pub files_read: u64,
+    /// Pages that came back so soon that they are active at once (`workingset_activate`).
+    pub reactivated: u64,
+    /// Pages in the swap device now.
+    pub in_swap: u64,
+    /// Time of reading and writing them, in nanoseconds.
+    pub device_ns: u64,
+}
+
 /// Mappings of files, private or shared. They get no page larger than 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileStatistics {
@@ -214,6 +245,9 @@ pub struct OsStatistics {
     /// Work of khugepaged, where it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub khugepaged: Option<KhugepagedStatistics>,
+    /// Pages that left memory, where they may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<ReclaimStatistics>,
     /// Base pages moved out of a page table's way.
     pub pages_migrated: u64,
     /// Part of all this that was touched where accesses were left out.

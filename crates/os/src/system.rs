@@ -7,8 +7,11 @@ use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::random::SplitMix64;
+use crate::reclaim::Reclaim;
 use crate::segments::Segments;
-use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement};
+use crate::{
+    Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement, ReclaimStatistics,
+};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
 use pagelab_translation::{Iceberg, Page, PageTable, Tiers};
@@ -123,8 +126,9 @@ impl Os {
         // Elsewhere pages are placed one by one.
         let keeps_folios = matches!(placing, Placing::Anywhere) && config.manager.is_default();
         let folios = keeps_folios.then_some(config.accounting);
+        let reclaim = Reclaim::new(&config, placement)?;
         Ok(Os {
-            frames: FrameTable::new(buddy, placing, manager, folios),
+            frames: FrameTable::new(buddy, placing, manager, folios, reclaim),
             spaces: Vec::new(),
             statistics: OsStatistics::default(),
             khugepaged: config.khugepaged.map(Khugepaged::new),
@@ -295,8 +299,21 @@ impl Os {
             hashed: self.frames.hashed_statistics(),
             segments: self.frames.segment_statistics(),
             tiers: self.frames.manager().tiers(),
+            reclaim: self.reclaim_statistics(),
             ..self.statistics.clone()
         }
+    }
+
+    fn reclaim_statistics(&self) -> Option<ReclaimStatistics> {
+        let config = self.config.reclaim?;
+        let counts = self.statistics.reclaim.unwrap_or_default();
+        let microseconds = (counts.swapped_in + counts.files_read) as f64 * config.read_us
+            + (counts.swapped_out + counts.files_written) as f64 * config.write_us;
+        Some(ReclaimStatistics {
+            in_swap: self.frames.swapped_pages(),
+            device_ns: (microseconds * 1e3) as u64,
+            ..counts
+        })
     }
 
     /// Bytes of the programs' data in memory.

@@ -7,7 +7,7 @@ use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, HugePages, Protection};
 use pagelab_os::{
     Accounting, KhugepagedConfig, ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy,
-    TieredConfig,
+    ReclaimConfig, TieredConfig,
 };
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig, RestSegs};
 use proptest::prelude::*;
@@ -208,6 +208,45 @@ fn reads_back<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
     machine.check_end(0..PROCESSES);
 }
 
+/// Every page reads back what was written last where memory is so short that pages leave it, until not even one
+/// can.
+fn reads_back_from_swap<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
+    let mut machine = Machine::with_os(os, table);
+    for (serial, (process, step)) in steps.iter().enumerate() {
+        match run(&mut machine, *process, step, serial as u64 + 1) {
+            Err(OsError::NoPlace { .. } | OsError::OutOfMemory { .. }) => break,
+            done => done.unwrap(),
+        }
+        machine.check();
+        if serial % 4 == 3 {
+            machine.check_contents();
+        }
+    }
+    machine.check_end(0..PROCESSES);
+    assert_eq!(
+        machine
+            .os
+            .statistics(&machine.table)
+            .reclaim
+            .unwrap_or_default()
+            .in_swap,
+        0
+    );
+}
+
+/// Files keep their contents, which the programs' own pages here do not say.
+fn without_files(steps: Vec<(u32, Step)>) -> Vec<(u32, Step)> {
+    let mut steps = steps;
+    for (_, step) in &mut steps {
+        if let Step::Control(Control::Map { backing, .. }) = step
+            && *backing == Backing::SharedFile
+        {
+            *backing = Backing::PrivateFile;
+        }
+    }
+    steps
+}
+
 /// Frames, reverse map and cached translations agree where allocations have frames at once. The
 /// programs' contents are not compared: what is mapped untouched they do not have.
 fn agrees<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
@@ -371,6 +410,24 @@ proptest! {
             ..config(PagePolicy::ThpMadvise, 0.1)
         };
         with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
+    }
+
+    #[test]
+    fn every_page_reads_back_what_was_swapped_out(
+        policy in policy(),
+        design in design(),
+        accounting in prop_oneof![Just(Accounting::PerPage), Just(Accounting::MmOwner), Just(Accounting::FolioMap)],
+        max_pages in prop_oneof![48u64..160, 160u64..1500],
+        swap_pages in prop_oneof![3 => Just(None), 1 => (0u64..600).prop_map(Some)],
+        steps in steps(1..60).prop_map(without_files),
+    ) {
+        let reclaim = ReclaimConfig {
+            max_bytes: Some(max_pages * PAGE_BYTES),
+            swap_bytes: swap_pages.map(|pages| pages * PAGE_BYTES),
+            ..ReclaimConfig::default()
+        };
+        let config = OsConfig { accounting, reclaim: Some(reclaim), ..config(policy, 0.1) };
+        with_table!(design, reads_back_from_swap(os(config, pagelab_os::Placement::Buddy), &steps));
     }
 
     #[test]

@@ -644,7 +644,7 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
             }
         }
         self.drop_ended()?;
-        // Of words in a file the file says who ended, and when.
+        // A file of words says itself who ended, and when.
         if std::mem::take(&mut self.burials) && self.watches {
             self.bury_ended(None)?;
         }

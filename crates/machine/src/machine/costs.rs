@@ -1,11 +1,11 @@
 use crate::config::{CostConfig, Shootdowns};
 use crate::error::BuildError;
-use pagelab_os::Effects;
+use pagelab_os::{Effects, ReclaimConfig};
 
 /// Base pages of a page of 2 MiB.
 const PAGES_OF_2M: u64 = 512;
 
-/// [`CostConfig`] in slots of the core's clock.
+/// [`CostConfig`], and times of the swap device, in slots of the core's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     /// Taking a fault and returning.
@@ -22,10 +22,16 @@ pub(crate) struct Costs {
     migrate_4k: u64,
     shootdown: u64,
     shootdowns: Shootdowns,
+    read_page: u64,
+    write_page: u64,
 }
 
 impl Costs {
-    pub(crate) fn new(config: &CostConfig, slots_per_ns: f64) -> Result<Self, BuildError> {
+    pub(crate) fn new(
+        config: &CostConfig,
+        reclaim: Option<ReclaimConfig>,
+        slots_per_ns: f64,
+    ) -> Result<Self, BuildError> {
         let slots = |key, ns: f64| {
             if ns.is_finite() && (0.0..1e12).contains(&ns) {
                 Ok((ns * slots_per_ns).round() as u64)
@@ -56,6 +62,14 @@ impl Costs {
             migrate_4k: slots("cost.migrate_4k_ns", config.migrate_4k_ns)?,
             shootdown: slots("cost.shootdown_ns", config.shootdown_ns)?,
             shootdowns: config.shootdowns,
+            read_page: slots(
+                "memory.reclaim.read_us",
+                reclaim.map_or(0.0, |to| to.read_us * 1e3),
+            )?,
+            write_page: slots(
+                "memory.reclaim.write_us",
+                reclaim.map_or(0.0, |to| to.write_us * 1e3),
+            )?,
         })
     }
 
@@ -89,7 +103,9 @@ impl Costs {
             + entries * self.entry
             + effects.entries_unmapped * self.unmap
             + effects.frames_freed * self.free_4k
-            + work.probes * self.probe;
+            + work.probes * self.probe
+            + effects.pages_read * self.read_page
+            + effects.pages_written * self.write_page;
         let shootdowns = work.displaced.len() as u64 + effects.shootdowns;
         let migration = effects.pages_migrated * self.migrate_4k + shootdowns * self.shootdown;
         (kernel, migration)

@@ -247,6 +247,7 @@ impl<M: Mmu> Machine<M> {
         check(config)?;
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
+        let costs = Costs::new(&config.cost, os.config().reclaim, slots_per_ns)?;
         let next_tick = next_tick(&os, slots_per_ns, 0);
         let tells_accesses = os.tells_accesses();
         let latencies = Latencies::new(config);
@@ -317,7 +318,7 @@ impl<M: Mmu> Machine<M> {
             effects: Effects::default(),
             latencies,
             free,
-            costs: Costs::new(&config.cost, slots_per_ns)?,
+            costs,
             counts: MachineCounts::default(),
             timing: Counts::default(),
             slots_per_cycle: u64::from(config.core.width),

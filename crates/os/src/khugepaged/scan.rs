@@ -83,7 +83,7 @@ impl<T: PageTable> Call<'_, T> {
             Collapse::TooEmpty => counts.too_empty += 1,
             Collapse::TooShared => counts.too_shared += 1,
             Collapse::NoFreeBlock => counts.no_free_block += 1,
-            Collapse::Huge | Collapse::ReadOnly => {}
+            Collapse::Huge | Collapse::ReadOnly | Collapse::Swapped => {}
         }
         outcome == Collapse::NoFreeBlock
     }

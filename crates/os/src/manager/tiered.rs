@@ -9,6 +9,7 @@
 use super::{About, Manager};
 use crate::OsConfigError;
 use crate::buddy::Buddy;
+use crate::frame_lists::FrameLists;
 use pagelab_addr::{PageSize, Pfn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -88,28 +89,9 @@ pub struct TierStatistics {
 
 const NEAR: usize = 0;
 const FAR: usize = 1;
-/// No frame.
-const NONE: u32 = u32::MAX;
-
 /// One of the four lists: twice the node, one more for its hot pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct List(u8);
-
-impl List {
-    /// The list of a frame that is in none.
-    const NONE: List = List(u8::MAX);
-
-    fn of(node: usize, hot: bool) -> List {
-        List(node as u8 * 2 + u8::from(hot))
-    }
-
-    fn number(self) -> usize {
-        usize::from(self.0)
-    }
-
-    fn is_hot(self) -> bool {
-        self.0 & 1 != 0
-    }
+fn list(node: usize, hot: bool) -> usize {
+    node * 2 + usize::from(hot)
 }
 
 /// The lists, and what was accessed since the last tick.
@@ -124,22 +106,13 @@ pub(super) struct Tiered {
     reclamation: u32,
     /// Moves that this tick may still make: demotions, promotions.
     left: [u32; 2],
-    /// By frame: the next towards the top of its list, and towards the bottom.
-    links: Vec<[u32; 2]>,
-    /// By frame: the list that it is in.
-    lists: Vec<List>,
+    lists: FrameLists,
     accessed: Vec<bool>,
-    /// Top and bottom of each list, and its length.
-    ends: [[u32; 2]; 4],
-    lengths: [u64; 4],
     statistics: TierStatistics,
 }
 
 const DEMOTE: usize = 0;
 const PROMOTE: usize = 1;
-
-const UP: usize = 0;
-const DOWN: usize = 1;
 
 impl Tiered {
     pub(super) fn new(
@@ -149,7 +122,6 @@ impl Tiered {
     ) -> Result<Self, OsConfigError> {
         config.validate(starts.len())?;
         let share = |share: f64| (share * f64::from(starts[FAR])).round() as u32;
-        let frames = frames as usize;
         Ok(Tiered {
             interval_ns: config.interval_us * 1000.0,
             pages: config.pages,
@@ -157,11 +129,8 @@ impl Tiered {
             allocation: share(config.allocation),
             reclamation: share(config.reclamation),
             left: [0; 2],
-            links: vec![[NONE; 2]; frames],
-            lists: vec![List::NONE; frames],
-            accessed: vec![false; frames],
-            ends: [[NONE; 2]; 4],
-            lengths: [0; 4],
+            lists: FrameLists::new(4, frames),
+            accessed: vec![false; frames as usize],
             statistics: TierStatistics::default(),
         })
     }
@@ -172,41 +141,9 @@ impl Tiered {
 
     /// Takes a frame from its list: whether it was a hot one, if it was in any.
     fn remove(&mut self, pfn: Pfn) -> Option<bool> {
-        let list = std::mem::replace(&mut self.lists[pfn.0 as usize], List::NONE);
-        if list == List::NONE {
-            return None;
-        }
-        let [up, down] = self.links[pfn.0 as usize];
-        let ends = &mut self.ends[list.number()];
-        match up {
-            NONE => ends[UP] = down,
-            _ => self.links[up as usize][DOWN] = down,
-        }
-        match down {
-            NONE => ends[DOWN] = up,
-            _ => self.links[down as usize][UP] = up,
-        }
-        self.lengths[list.number()] -= 1;
+        let list = self.lists.remove(pfn)?;
         self.accessed[pfn.0 as usize] = false;
-        Some(list.is_hot())
-    }
-
-    /// Puts a frame on top of a list.
-    fn push(&mut self, frame: u32, list: List) {
-        let ends = &mut self.ends[list.number()];
-        let below = std::mem::replace(&mut ends[UP], frame);
-        match below {
-            NONE => ends[DOWN] = frame,
-            _ => self.links[below as usize][UP] = frame,
-        }
-        self.links[frame as usize] = [NONE, below];
-        self.lists[frame as usize] = list;
-        self.lengths[list.number()] += 1;
-    }
-
-    fn end(&self, node: usize, hot: bool, end: usize) -> Option<Pfn> {
-        let frame = self.ends[List::of(node, hot).number()][end];
-        (frame != NONE).then_some(Pfn(frame))
+        Some(list & 1 != 0)
     }
 
     /// Moves pages between the lists by their accessed bits, and clears those.
@@ -214,23 +151,19 @@ impl Tiered {
         let mut changed = Vec::new();
         for node in [NEAR, FAR] {
             for hot in [true, false] {
-                let list = List::of(node, hot);
-                let mut frame = self.ends[list.number()][DOWN];
-                while frame != NONE {
-                    let accessed = std::mem::take(&mut self.accessed[frame as usize]);
+                for pfn in self.lists.upwards(list(node, hot)) {
+                    let accessed = std::mem::take(&mut self.accessed[pfn.0 as usize]);
                     if accessed != hot {
-                        changed.push((frame, List::of(node, !hot)));
+                        changed.push((pfn, list(node, !hot)));
                     }
-                    frame = self.links[frame as usize][UP];
                 }
             }
         }
-        for (frame, list) in changed {
-            self.remove(Pfn(frame));
-            self.push(frame, list);
+        for (pfn, list) in changed {
+            self.lists.move_to(pfn, list);
         }
         self.statistics.ticks += 1;
-        let length = |node, hot| self.lengths[List::of(node, hot).number()];
+        let length = |node, hot| self.lists.length(list(node, hot));
         self.statistics.hot = [length(NEAR, true), length(FAR, true)];
         self.statistics.cold = [length(NEAR, false), length(FAR, false)];
     }
@@ -252,13 +185,13 @@ impl Manager for Tiered {
     /// New pages are hot.
     fn added(&mut self, pfn: Pfn, size: PageSize) {
         if size == PageSize::Base4K {
-            self.push(pfn.0, List::of(self.node(pfn), true));
+            self.lists.push(pfn, list(self.node(pfn), true));
         }
     }
 
     fn moved(&mut self, from: Pfn, to: Pfn) {
         if let Some(hot) = self.remove(from) {
-            self.push(to.0, List::of(self.node(to), hot));
+            self.lists.push(to, list(self.node(to), hot));
         }
     }
 
@@ -284,7 +217,7 @@ impl Manager for Tiered {
         if self.left[DEMOTE] > 0
             && memory.free_frames_of(NEAR) < self.reclamation
             && memory.free_frames_of(FAR) > 0
-            && let Some(page) = self.end(NEAR, false, DOWN)
+            && let Some(page) = self.lists.bottom(list(NEAR, false))
         {
             self.left[DEMOTE] -= 1;
             self.statistics.demoted += 1;
@@ -293,7 +226,7 @@ impl Manager for Tiered {
         self.left[DEMOTE] = 0;
         if self.left[PROMOTE] > 0
             && memory.free_frames_of(NEAR) > self.allocation
-            && let Some(page) = self.end(FAR, true, UP)
+            && let Some(page) = self.lists.top(list(FAR, true))
         {
             self.left[PROMOTE] -= 1;
             self.statistics.promoted += 1;

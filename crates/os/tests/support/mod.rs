@@ -24,6 +24,8 @@ pub struct Machine<T> {
     pub effects: Effects,
     pub processes: Processes,
     tlb: HashMap<PageId, Translation>,
+    /// Pages to which the event under way gives what others have in the swap device.
+    following: Vec<(u32, u64, u64)>,
 }
 
 /// Map a range of anonymous memory.
@@ -44,13 +46,16 @@ impl<T: PageTable> Machine<T> {
     }
 
     pub fn with_os(os: Os, table: T) -> Self {
+        let mut table = Shadow::new(table);
+        table.left = os.config().reclaim.map(|_| HashMap::new());
         Machine {
             os,
-            table: Shadow::new(table),
+            table,
             directory: PageDirectory::new(),
             effects: Effects::new(),
             processes: Processes::default(),
             tlb: HashMap::new(),
+            following: Vec::new(),
         }
     }
 
@@ -75,6 +80,8 @@ impl<T: PageTable> Machine<T> {
         );
         self.put_back(&unmapped);
         self.settle();
+        let following = std::mem::take(&mut self.following);
+        self.keep_swapped(following);
         done
     }
 
@@ -88,6 +95,7 @@ impl<T: PageTable> Machine<T> {
             }
         );
         self.table.collapsing = collapses.then(HashMap::new);
+        self.following = self.following(process, &event);
         let done = self.call(|os, table, directory, effects| {
             os.control(table, directory, process, &event, effects)
         });
@@ -95,6 +103,55 @@ impl<T: PageTable> Machine<T> {
         done?;
         self.processes.control(process, &event);
         Ok(())
+    }
+
+    /// Pages to which an event gives what others have in the swap device, with their contents: a child's, and
+    /// those that pages are moved to.
+    fn following(&self, process: u32, event: &Control) -> Vec<(u32, u64, u64)> {
+        let left = self.table.left.clone().unwrap_or_default();
+        let mut following = Vec::new();
+        for (id, contents) in left {
+            let (Asid(owner), vpn) = self.directory.resolve(id);
+            if u32::from(owner) != process {
+                continue;
+            }
+            let to = match *event {
+                Control::Fork { child } if child != process => (child, vpn.0),
+                Control::Remap {
+                    old_addr,
+                    old_len,
+                    new_addr,
+                    new_len,
+                } if old_addr != new_addr
+                    && (old_addr..old_addr + old_len.min(new_len)).contains(&vpn.address().0) =>
+                {
+                    let [old, new] = [old_addr, new_addr].map(|addr| addr / PAGE_BYTES);
+                    (process, vpn.0 - old + new)
+                }
+                _ => continue,
+            };
+            following.push((to.0, to.1, contents));
+        }
+        following
+    }
+
+    /// Keeps the contents of pages that are in the swap device, and of no others.
+    fn keep_swapped(&mut self, following: Vec<(u32, u64, u64)>) {
+        if self.table.left.is_none() {
+            return;
+        }
+        let following: Vec<_> = following
+            .into_iter()
+            .map(|(process, vpn, contents)| (self.page(process, vpn).id, contents))
+            .collect();
+        let (frames, directory) = (self.os.frames(), &self.directory);
+        if let Some(left) = &mut self.table.left {
+            left.extend(following);
+            left.retain(|&id, _| {
+                let (asid, vpn) = directory.resolve(id);
+                frames.is_swapped(asid, vpn)
+            });
+        }
     }
 
     /// Loads from a page.
@@ -304,7 +361,7 @@ impl<T: PageTable> Machine<T> {
 
     /// Every page of every process reads back what its program wrote last. Pages never written
     /// need no frame; where they have one it is zero. A page of shared memory that only others map
-    /// may find no place in this process's page table.
+    /// may find no place in this process's page table, and one in the swap device no room under its limit.
     pub fn check_contents(&mut self) {
         let pages: Vec<(u32, u64)> = self.processes.pages.keys().copied().collect();
         for (process, vpn) in pages {
@@ -321,7 +378,7 @@ impl<T: PageTable> Machine<T> {
                 None if expected == 0 => {}
                 None => match self.load(process, vpn) {
                     Err(OsError::NoPlace { .. } | OsError::OutOfMemory { .. })
-                        if self.processes.is_shared(process, vpn) => {}
+                        if self.processes.is_shared(process, vpn) || self.table.left.is_some() => {}
                     found => assert_eq!(found, Ok(expected), "{process} {vpn:#x}"),
                 },
             }

@@ -18,6 +18,8 @@ pub struct Shadow<T> {
     /// While pages are collapsed: the contents of those that were taken out.
     pub collapsing: Option<HashMap<PageId, u64>>,
     pub failure: MapError,
+    /// Contents of pages that were taken out, where pages may leave memory.
+    pub left: Option<HashMap<PageId, u64>>,
 }
 
 impl<T> Shadow<T> {
@@ -29,6 +31,7 @@ impl<T> Shadow<T> {
             maps_left: u64::MAX,
             collapsing: None,
             failure: MapError::NoPlace,
+            left: None,
         }
     }
 
@@ -58,6 +61,20 @@ impl<T> Shadow<T> {
         }
     }
 
+    /// Gives a frame that nothing maps the contents with which its page has left.
+    fn come_back(&mut self, page: Page, to: Translation) {
+        let Some(left) = &mut self.left else {
+            return;
+        };
+        if self.collapsing.is_some() || self.entries.values().any(|entry| entry.pfn == to.pfn) {
+            return;
+        }
+        for offset in 0..to.size.base_pages() {
+            let contents = left.remove(&PageId(page.id.0 + offset)).unwrap_or(0);
+            self.contents.insert(Pfn(to.pfn.0 + offset), contents);
+        }
+    }
+
     fn expected(&self, page: Page) -> Option<Translation> {
         PageSize::ALL.into_iter().find_map(|size| {
             let start = first(page.id, size);
@@ -65,6 +82,13 @@ impl<T> Shadow<T> {
             let pfn = Pfn(entry.pfn.0 + (page.id.0 - start.0));
             Some(Translation { pfn, ..*entry })
         })
+    }
+}
+
+impl<T: PageTable> Shadow<T> {
+    /// The frame of a mapped page.
+    pub fn lookup_pfn(&self, page: Page) -> Pfn {
+        self.lookup(page).expect("a mapped page").pfn
     }
 }
 
@@ -128,6 +152,7 @@ impl<T: PageTable> PageTable for Shadow<T> {
                 self.contents.insert(pfn, contents.copied().unwrap_or(0));
             }
         }
+        self.come_back(page, translation);
         self.entries.insert((page.id, size), translation);
         Ok(())
     }
@@ -141,7 +166,13 @@ impl<T: PageTable> PageTable for Shadow<T> {
     ) -> Option<Translation> {
         let found = self.table.unmap(frames, page, size, work);
         assert_eq!(found, self.entries.remove(&(page.id, size)));
-        if let (Some(taken_out), Some(found)) = (&mut self.collapsing, found) {
+        for (kept, found) in [&mut self.collapsing, &mut self.left]
+            .into_iter()
+            .zip([found; 2])
+        {
+            let (Some(taken_out), Some(found)) = (kept, found) else {
+                continue;
+            };
             for offset in 0..size.base_pages() {
                 let contents = self.contents.get(&Pfn(found.pfn.0 + offset));
                 taken_out.insert(PageId(page.id.0 + offset), contents.copied().unwrap_or(0));

@@ -1,0 +1,107 @@
+//! Units of memory in the lists: when they come, change and go.
+
+use super::lru::Kind;
+use crate::frame_table::{FrameTable, data_size};
+use crate::tag;
+use pagelab_addr::{PageSize, Pfn};
+
+impl FrameTable {
+    /// Order of the unit that begins at a frame.
+    pub(crate) fn unit_order(&self, head: Pfn) -> u32 {
+        let tag = self.buddy.tag(head);
+        tag::folio_order(tag)
+            .or_else(|| data_size(tag).map(PageSize::order))
+            .unwrap_or(0)
+    }
+
+    /// Size of the entries that map a frame of a unit.
+    pub(super) fn size_of_entries(&self, pfn: Pfn) -> PageSize {
+        data_size(self.buddy.tag(pfn)).unwrap_or(PageSize::Base4K)
+    }
+
+    /// Adds a unit that was just mapped to the lists.
+    #[inline]
+    pub(crate) fn list(&mut self, head: Pfn, order: u32) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.lru.add(head, 1 << order, Kind::Anonymous);
+        }
+    }
+
+    /// Notes that a page is a file's, and whether it is code; pages of shared memory are in no list.
+    pub(crate) fn list_as_slot(&mut self, pfn: Pfn, is_file: bool, is_code: bool) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.lru.remove(pfn, 1);
+            if is_file {
+                reclaim.lru.add(pfn, 1, Kind::File);
+            }
+            if is_code {
+                reclaim.lru.note_executable(pfn);
+            }
+        }
+    }
+
+    /// Takes a unit off the lists, before it is free.
+    #[inline]
+    pub(crate) fn unlist(&mut self, head: Pfn, order: u32) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.lru.remove(head, 1 << order);
+        }
+    }
+
+    /// Lists the pages of a folio one by one, before it is parted.
+    pub(crate) fn list_parts(&mut self, head: Pfn, order: u32) {
+        let Some(reclaim) = &mut self.reclaim else {
+            return;
+        };
+        let Some(list) = reclaim.lru.remove(head, 1 << order) else {
+            return;
+        };
+        for pfn in (head.0..head.0 + (1 << order)).map(Pfn) {
+            reclaim.lru.put(pfn, 1, list);
+        }
+    }
+
+    /// Kind of a unit that is in a list.
+    pub(super) fn listed_kind(&self, head: Pfn) -> Option<Kind> {
+        let list = self.reclaim.as_ref()?.lru.units.list(head)?;
+        Some(Kind::of(list).0)
+    }
+
+    /// Has a unit be neither active nor used (`folio_deactivate`).
+    pub(super) fn make_cold(&mut self, pfn: Pfn) {
+        let order = self.unit_order(pfn);
+        let head = Pfn(pfn.0 & !((1 << order) - 1));
+        let Some(kind) = self.listed_kind(head) else {
+            return;
+        };
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.lru.take_accessed(head, order);
+            reclaim.lru.set_referenced(head, false);
+            reclaim.lru.put(head, 1 << order, kind.list(false));
+        }
+    }
+
+    /// Notes that a unit has moved.
+    pub(crate) fn list_moved(&mut self, from: Pfn, to: Pfn) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.lru.moved(from, to);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_accessed(&mut self, pfn: Pfn) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.lru.note_accessed(pfn);
+        }
+    }
+
+    /// True if programs may have so many frames more.
+    pub(crate) fn has_room(&self, frames: u32) -> bool {
+        let Some(reclaim) = &self.reclaim else {
+            return true;
+        };
+        let used = self.data_frames() + self.table_frames();
+        let free = self.buddy.free_frames();
+        used + frames <= reclaim.max && free >= frames + reclaim.reserve
+    }
+}

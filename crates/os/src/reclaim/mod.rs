@@ -1,0 +1,67 @@
+//! Memory that is short: the pages used least lately leave it, for a swap device or for the files they are of.
+//!
+//! lru.rs has the lists and decides between them, frames.rs keeps them, shrink.rs takes pages off them, and swap.rs
+//! brings back what was swapped out.
+
+mod config;
+mod frames;
+mod lru;
+mod shrink;
+mod swap;
+
+pub use config::ReclaimConfig;
+
+use crate::error::require;
+use crate::{OsConfig, OsConfigError, Placement};
+use lru::Lru;
+use pagelab_addr::{Asid, PAGE_SHIFT};
+use std::collections::{BTreeMap, HashMap};
+
+/// Pages that left memory, the lists of those that are in it, and their limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Reclaim {
+    config: ReclaimConfig,
+    lru: Lru,
+    /// The most frames that programs may have with their page tables.
+    max: u32,
+    /// Free frames that are kept for page tables and the kernel (`min_free_kbytes`).
+    reserve: u32,
+    /// The most pages in the swap device.
+    swap: u64,
+    /// Pages there, and their ages when they left. One that several address spaces had is there for each.
+    swapped: BTreeMap<(Asid, u64), u64>,
+    /// Ages of the pages of files that left, by slot.
+    dropped: HashMap<u32, u64>,
+}
+
+impl Reclaim {
+    /// The lists of a machine whose pages lie anywhere, if pages may leave.
+    pub(crate) fn new(os: &OsConfig, placement: Placement) -> Result<Option<Self>, OsConfigError> {
+        let Some(config) = os.reclaim else {
+            return Ok(None);
+        };
+        let reason = "the design has pages placed in ways of its own".to_owned();
+        require(placement == Placement::Buddy, "reclaim", reason)?;
+        let pages = |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes >> PAGE_SHIFT);
+        Ok(Some(Reclaim {
+            lru: Lru::new(os.frames()),
+            max: u32::try_from(pages(config.max_bytes)).unwrap_or(u32::MAX),
+            reserve: reserve(os.memory_bytes),
+            swap: pages(config.swap_bytes),
+            swapped: BTreeMap::new(),
+            dropped: HashMap::new(),
+            config,
+        }))
+    }
+
+    /// Room for that many pages in the swap device.
+    fn has_swap(&self, pages: u64) -> bool {
+        self.swapped.len() as u64 + pages <= self.swap
+    }
+}
+
+/// Frames of `min_free_kbytes` (`calculate_min_free_kbytes` in mm/page_alloc.c).
+fn reserve(memory_bytes: u64) -> u32 {
+    let kilobytes = (16 * (memory_bytes >> 10)).isqrt().clamp(128, 262_144);
+    (kilobytes >> (PAGE_SHIFT - 10)) as u32
+}

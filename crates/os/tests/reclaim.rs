@@ -1,0 +1,305 @@
+//! Pages that leave memory when it is short: which do, and that they come back as they were.
+
+mod support;
+
+use pagelab_addr::PAGE_BYTES;
+use pagelab_events::{Advice, Backing, Control, Protection};
+use pagelab_os::{Os, OsConfig, OsError, PagePolicy, ReclaimConfig, ReclaimStatistics};
+use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
+
+/// A machine whose programs may have so many pages.
+fn limited(policy: PagePolicy, max_pages: u64) -> Machine<MapTable> {
+    with_swap(policy, max_pages, None)
+}
+
+fn with_swap(policy: PagePolicy, max_pages: u64, swap_pages: Option<u64>) -> Machine<MapTable> {
+    let bytes = |pages: u64| pages * PAGE_BYTES;
+    let reclaim = ReclaimConfig {
+        max_bytes: Some(bytes(max_pages)),
+        swap_bytes: swap_pages.map(bytes),
+        ..ReclaimConfig::default()
+    };
+    let config = OsConfig {
+        reclaim: Some(reclaim),
+        ..config(policy, 0.0)
+    };
+    Machine::new(config, MapTable::new(Placement::None))
+}
+
+fn counts(machine: &Machine<MapTable>) -> ReclaimStatistics {
+    let statistics = machine.os.statistics(&machine.table);
+    statistics.reclaim.unwrap_or_default()
+}
+
+fn map_file(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>, backing: Backing) {
+    let event = Control::Map {
+        addr: pages.start * PAGE_BYTES,
+        len: (pages.end - pages.start) * PAGE_BYTES,
+        prot: READ_WRITE,
+        backing,
+        populate: false,
+    };
+    machine.control(0, event).unwrap();
+}
+
+fn store_all(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>) {
+    for vpn in pages {
+        machine.store(0, vpn, vpn + 1).unwrap();
+    }
+}
+
+fn advise(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>, advice: Advice) {
+    let event = Control::Advise {
+        addr: pages.start * PAGE_BYTES,
+        len: (pages.end - pages.start) * PAGE_BYTES,
+        advice,
+    };
+    machine.control(0, event).unwrap();
+}
+
+#[test]
+fn a_program_stays_below_its_limit_and_loses_nothing() {
+    let mut machine = limited(PagePolicy::Base, 100);
+    map(&mut machine, 0, 0..1000);
+    for vpn in 0..1000 {
+        machine.store(0, vpn, vpn + 1).unwrap();
+        assert!(machine.os.resident_bytes() <= 100 * PAGE_BYTES);
+    }
+    machine.check();
+    let counts = counts(&machine);
+    assert_eq!(counts.swapped_out, counts.in_swap);
+    let resident = machine.os.resident_bytes() / PAGE_BYTES;
+    assert_eq!(counts.in_swap + resident, 1000);
+    for vpn in 0..1000 {
+        assert_eq!(machine.load(0, vpn), Ok(vpn + 1));
+    }
+    machine.check_end(0..1);
+}
+
+#[test]
+fn nothing_happens_below_the_limit() {
+    let mut machine = limited(PagePolicy::Base, 101);
+    map(&mut machine, 0, 0..100);
+    store_all(&mut machine, 0..100);
+    assert_eq!(counts(&machine), ReclaimStatistics::default());
+}
+
+/// Pages used over and over stay, whatever streams by (mm/workingset.c).
+#[test]
+fn pages_in_use_stay_before_pages_that_stream_by() {
+    let mut machine = limited(PagePolicy::Base, 200);
+    map(&mut machine, 0, 0..5_000);
+    let mut faults_of_hot_pages = 0;
+    for round in 0..49 {
+        for hot in 0..50 {
+            let before = counts(&machine).swapped_in;
+            machine.store(0, hot, hot + 1).unwrap();
+            // The processor's TLB forgets; what is mapped gets its accessed bit again.
+            let page = machine.page(0, hot);
+            machine.os.access(machine.table.lookup_pfn(page));
+            if round > 4 {
+                faults_of_hot_pages += counts(&machine).swapped_in - before;
+            }
+        }
+        store_all(&mut machine, 100 + round * 100..200 + round * 100);
+    }
+    assert_eq!(faults_of_hot_pages, 0);
+    assert!(counts(&machine).swapped_out > 4_000);
+}
+
+/// Pages that come back soon are active at once, so that a new working set takes the place of an old one that
+/// was active (mm/workingset.c).
+#[test]
+fn a_new_working_set_takes_the_place_of_an_old_one() {
+    let mut machine = limited(PagePolicy::Base, 200);
+    map(&mut machine, 0, 0..5_000);
+    let touch = |machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>| {
+        for vpn in pages {
+            machine.store(0, vpn, vpn + 1).unwrap();
+            let page = machine.page(0, vpn);
+            machine.os.access(machine.table.lookup_pfn(page));
+        }
+    };
+    for round in 0..20 {
+        touch(&mut machine, 0..100);
+        touch(&mut machine, 2000 + round * 100..2100 + round * 100);
+    }
+    let mut swapped_in = 0;
+    for _ in 0..30 {
+        swapped_in = counts(&machine).swapped_in;
+        touch(&mut machine, 1000..1180);
+    }
+    assert!(counts(&machine).reactivated > 0);
+    assert_eq!(
+        counts(&machine).swapped_in,
+        swapped_in,
+        "the new set is in memory"
+    );
+}
+
+#[test]
+fn without_swap_a_program_that_needs_more_ends() {
+    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    map(&mut machine, 0, 0..101);
+    store_all(&mut machine, 0..100);
+    assert!(matches!(
+        machine.store(0, 100, 1),
+        Err(OsError::OutOfMemory { .. })
+    ));
+    machine.check();
+    machine.check_contents();
+}
+
+#[test]
+fn without_swap_pages_of_files_go() {
+    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    map(&mut machine, 0, 0..80);
+    map_file(&mut machine, 1000..1100, Backing::PrivateFile);
+    for vpn in 1000..1100 {
+        machine.load(0, vpn).unwrap();
+    }
+    store_all(&mut machine, 0..80);
+    machine.check();
+    let before = counts(&machine);
+    assert_eq!((before.swapped_out, before.files_written), (0, 0));
+    assert!(before.files_dropped >= 80);
+    for vpn in 1000..1100 {
+        machine.load(0, vpn).unwrap();
+    }
+    assert!(counts(&machine).files_read > 0);
+    machine.check_end(0..1);
+}
+
+#[test]
+fn pages_of_a_file_that_were_written_are_written_to_it() {
+    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    map_file(&mut machine, 0..200, Backing::SharedFile);
+    store_all(&mut machine, 0..200);
+    let counts = counts(&machine);
+    assert_eq!(counts.files_written, counts.files_dropped);
+    assert!(counts.files_written >= 100);
+}
+
+#[test]
+fn a_child_and_a_moved_range_have_what_was_swapped_out() {
+    let mut machine = limited(PagePolicy::Base, 600);
+    map(&mut machine, 0, 0..400);
+    store_all(&mut machine, 0..400);
+    advise(&mut machine, 0..400, Advice::PAGE_OUT);
+    assert_eq!(counts(&machine).in_swap, 400);
+    assert_eq!(machine.os.resident_bytes(), 0);
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    machine.store(0, 7, 70).unwrap();
+    assert_eq!(machine.load(1, 7), Ok(8));
+    let moves = Control::Remap {
+        old_addr: 0,
+        old_len: 400 * PAGE_BYTES,
+        new_addr: 4096 * PAGE_BYTES,
+        new_len: 400 * PAGE_BYTES,
+    };
+    machine.control(1, moves).unwrap();
+    machine.check_contents();
+    assert_eq!(machine.load(1, 4096 + 399), Ok(400));
+    assert_eq!(machine.load(0, 7), Ok(70));
+    machine.check_end(0..2);
+}
+
+#[test]
+fn no_huge_page_covers_what_is_in_swap() {
+    for (policy, collapses) in [(PagePolicy::Thp, false), (PagePolicy::Base, true)] {
+        let mut machine = limited(policy, 2000);
+        map(&mut machine, 0, 0..512);
+        store_all(&mut machine, 0..512);
+        advise(&mut machine, 0..512, Advice::PAGE_OUT);
+        assert_eq!(counts(&machine).swapped_out, 512, "{policy}");
+        // Nothing is kept of this one.
+        advise(&mut machine, 3..4, Advice::DontNeed);
+        machine.store(0, 3, 30).unwrap();
+        if collapses {
+            advise(&mut machine, 0..512, Advice::COLLAPSE);
+        }
+        assert_eq!(machine.os.resident_bytes(), PAGE_BYTES, "{policy}");
+        machine.check_contents();
+        assert_eq!(machine.load(0, 4), Ok(5));
+    }
+}
+
+#[test]
+fn memory_given_back_is_not_in_swap() {
+    let mut machine = limited(PagePolicy::Base, 600);
+    map(&mut machine, 0, 0..300);
+    store_all(&mut machine, 0..300);
+    advise(&mut machine, 0..300, Advice::PAGE_OUT);
+    advise(&mut machine, 0..100, Advice::DontNeed);
+    assert_eq!(counts(&machine).in_swap, 200);
+    assert_eq!(machine.load(0, 50), Ok(0));
+    let unmap = Control::Unmap {
+        addr: 100 * PAGE_BYTES,
+        len: 200 * PAGE_BYTES,
+    };
+    machine.control(0, unmap).unwrap();
+    assert_eq!(counts(&machine).in_swap, 0);
+}
+
+/// A huge page that nobody asked for is not worth waiting for (`vma_thp_gfp_mask`).
+#[test]
+fn small_pages_are_given_where_a_huge_one_would_have_to_wait() {
+    for (advice, huge) in [(None, 1), (Some(Advice::HugePage), 2)] {
+        let mut machine = limited(PagePolicy::Thp, 1000);
+        map(&mut machine, 0, 0..1024);
+        if let Some(advice) = advice {
+            advise(&mut machine, 0..1024, advice);
+        }
+        machine.store(0, 0, 1).unwrap();
+        machine.store(0, 512, 2).unwrap();
+        let statistics = machine.os.statistics(&machine.table);
+        assert_eq!(statistics.anonymous.large, huge);
+        machine.check_contents();
+    }
+}
+
+#[test]
+fn cold_pages_leave_first() {
+    let mut machine = limited(PagePolicy::Base, 200);
+    map(&mut machine, 0, 0..1000);
+    store_all(&mut machine, 0..200);
+    advise(&mut machine, 100..140, Advice::COLD);
+    store_all(&mut machine, 500..520);
+    let os: &Os = &machine.os;
+    let asid = Os::asid(0).unwrap();
+    let swapped: Vec<u64> = (0..200)
+        .filter(|&vpn| os.frames().is_swapped(asid, pagelab_addr::Vpn(vpn)))
+        .collect();
+    assert!(!swapped.is_empty());
+    assert!(
+        swapped.iter().all(|vpn| (100..140).contains(vpn)),
+        "{swapped:?}"
+    );
+}
+
+#[test]
+fn code_is_kept_before_other_pages_of_files() {
+    let mut machine = with_swap(PagePolicy::Base, 200, Some(0));
+    let code = Control::Map {
+        addr: 0,
+        len: 50 * PAGE_BYTES,
+        prot: Protection(Protection::READ | Protection::EXEC),
+        backing: Backing::PrivateFile,
+        populate: false,
+    };
+    machine.control(0, code).unwrap();
+    map_file(&mut machine, 1000..4000, Backing::PrivateFile);
+    for round in 0..30 {
+        for vpn in 0..50 {
+            machine.load(0, vpn).unwrap();
+            let page = machine.page(0, vpn);
+            machine.os.access(machine.table.lookup_pfn(page));
+        }
+        for vpn in 1000 + round * 100..1100 + round * 100 {
+            machine.load(0, vpn).unwrap();
+        }
+    }
+    let counts = counts(&machine);
+    assert!(counts.files_dropped > 2_000);
+    assert!(counts.files_read < 50, "{counts:?}");
+}
