@@ -61,11 +61,11 @@ impl Outcome for Told<'_> {
     }
 }
 
-/// Hits of references to a cache.
+/// Hits of references to a cache, of whole KiB: sixteen lines each.
 pub fn hits(policy: Replacement, sets: usize, ways: usize, accesses: &[Access]) -> Vec<bool> {
+    assert_eq!(sets * ways % 16, 0, "lines of whole KiB");
     let config = CacheConfig {
         replacement: policy,
-        // A KiB has sixteen lines.
         ..CacheConfig::new((sets * ways / 16) as u32, ways as u32, 1)
     };
     let mut cache = Cache::new(&config).unwrap();
