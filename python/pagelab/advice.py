@@ -38,6 +38,8 @@ def to_have(comparison: Comparison, run: Run) -> list[Advice]:
             "reserved at boot (hugepagesz=1G hugepages=N); Linux gives them in no other way."
         )
         return [Advice(words=words)]
+    if run.pages == "reserved":
+        return [Advice(words="Linux reserves no blocks for programs; FreeBSD does.")]
     if run.pages == "madvise":
         if setting in ("always", "madvise"):
             words = f"This machine gives them already: {SETTINGS}/enabled is {setting}."

@@ -151,10 +151,10 @@ def simulate(
     take. `design` is one of `pagelab.designs`, or as the command line takes it
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
     "here": the preset of this processor's kind unless given, for built-in programs "dpt-paper".
-    `pages` is the page size that memory is backed with where it can be ("4K", "64K",
-    "2M", "1G", "madvise"), `seed` that of everything random. With `parallel` the source is cut into
-    pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of a
-    scheduler, by its workers.
+    `pages` is the page size that memory is backed with where it can be ("4K", "64K", "2M", "1G",
+    "madvise", "reserved"), `seed` that of everything random. With `parallel` the source is cut
+    into pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of
+    a scheduler, by its workers.
 
     Returns the run: cycles, misses, walks, faults, bytes. One that ended early, because memory ran
     out or the user stopped it, says so in `stopped`. Raises PagelabError when no access could be

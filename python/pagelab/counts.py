@@ -234,6 +234,14 @@ class Khugepaged(Model):
     pages_zeroed: Natural
 
 
+class Compaction(Model):
+    """Pages of 4 KiB moved together so that blocks of 2 MiB are free."""
+
+    stalls: Natural = 0
+    made: Natural = 0
+    pages_moved: Natural = 0
+
+
 class Reclaim(Model):
     """Pages of 4 KiB that left memory when it was short, and came back."""
 
@@ -300,8 +308,10 @@ class Os(Model):
     blocks: Blocks | None = None
     splits: BySize = BySize()
     collapsed: Natural = 0
+    promoted: Natural = 0
     # Absent where it is off.
     khugepaged: Khugepaged | None = None
+    compaction: Compaction | None = None
     reclaim: Reclaim | None = None
     pages_migrated: Natural
     outside: Outside = Outside()

@@ -54,8 +54,11 @@ def decide(comparison: Comparison) -> Decision:
 def subject(base: Run, run: Run) -> str:
     """Difference from the baseline: `2 MB pages`, `dpt`, `dpt with 2 MB pages`."""
     sizes = " and ".join(f"{size[:-1]} {size[-1]}B" for size in run.pages.split("+"))
-    asked = "2 MB pages where the program asks for them"
-    pages = asked if run.pages == "madvise" else f"{sizes} pages"
+    named = {
+        "madvise": "2 MB pages where the program asks for them",
+        "reserved": "2 MB blocks that are reserved",
+    }
+    pages = named.get(run.pages, f"{sizes} pages")
     if run.pages == base.pages:
         return run.design
     return pages if run.design == base.design else f"{run.design} with {pages}"

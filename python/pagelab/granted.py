@@ -72,7 +72,7 @@ def fell_back(run: Run) -> str:
 def split(run: Run) -> str:
     """Number of the pages that were split again, if it is enough to matter."""
     blocks = run.os.blocks
-    count = run.os.splits.large if largest(run.pages) in ("2M", "madvise") else 0
+    count = run.os.splits.large if largest(run.pages) == "2M" else 0
     if blocks is None or not blocks.given or count < blocks.given / 10:
         return ""
     which = f"All {count:,}" if count == blocks.given else f"{count:,} of {blocks.given:,}"
@@ -84,8 +84,7 @@ def split(run: Run) -> str:
 
 def block_size(pages: str) -> str:
     """A page size as bytes are written: `2 MiB`."""
-    size = "2M" if pages == "madvise" else largest(pages)
-    return units.size(units.parse_size(size)).replace(".00", "")
+    return units.size(units.parse_size(largest(pages))).replace(".00", "")
 
 
 def _sentence(run: Run) -> str:
@@ -97,9 +96,14 @@ def _sentence(run: Run) -> str:
         return f"no block of {size} could be one page: {refused or 'none was used'}"
     eligible_blocks = f"{asked:,} eligible block{'s' if asked > 1 else ''}"
     text = f"{blocks.given:,} of {eligible_blocks} got a {size} page"
+    if run.pages == "reserved":
+        text = (
+            f"{blocks.given:,} of {eligible_blocks} of {size} reserved, "
+            f"{run.os.promoted:,} became one page"
+        )
     if blocks.no_free_block:
         text += f", {blocks.no_free_block:,} fell back (no free block of {size})"
-    if count := run.os.splits.large if largest(run.pages) in ("2M", "madvise") else 0:
+    if count := run.os.splits.large if largest(run.pages) == "2M" else 0:
         text += f", {count:,} were split later"
     return f"{text}; not eligible: {refused}" if refused else text
 

@@ -133,11 +133,13 @@ class Machine(MachineBase):
             "thp",
             "2M",
             "thp-madvise",
+            "reserved",
             "1G",
         ]
         | None = None,
         accounting: Literal["per_page", "mm_owner", "foliomap"] | None = None,
         khugepaged: Mapping[str, Any] | None = None,
+        defrag: Literal["always", "madvise", "never"] | None = None,
         reclaim: Mapping[str, Any] | None = None,
         zero_page: bool | None = None,
         stack_limit: int | str | None = None,

@@ -10,6 +10,7 @@ SIZES = {
     "2M": "thp",
     "1G": "1G",
     "madvise": "thp-madvise",
+    "reserved": "reserved",
 }
 
 
@@ -23,7 +24,7 @@ def parse(text: str) -> str:
     if len(sizes) == 1:
         return sizes[0]
     for size in sizes:
-        if size in ("4K", "1G", "madvise"):
+        if size in ("4K", "1G", "madvise", "reserved"):
             raise UsageError(f"{text}: {size} goes with no other size")
     if len(set(sizes)) < len(sizes):
         raise UsageError(f"{text} names a size twice")
@@ -58,9 +59,10 @@ def of_policy(policy: str) -> str:
 
 
 def largest(size: str) -> str:
-    """The largest of several sizes.
+    """The largest of several sizes, or of those that a name stands for.
 
-    >>> largest("2M+64K")
-    '2M'
+    >>> largest("2M+64K"), largest("madvise")
+    ('2M', '2M')
     """
-    return size.partition("+")[0]
+    first = size.partition("+")[0]
+    return "2M" if first in ("madvise", "reserved") else first

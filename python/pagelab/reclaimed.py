@@ -1,4 +1,4 @@
-"""Memory that was short: pages that left it and came back, and the time that took."""
+"""Memory that was short or in pieces: pages that left it or were moved, and the time that took."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def lines(comparison: Comparison) -> list[str]:
-    """A sentence for each run whose memory was short."""
-    return [f"{comparison.label(run)}: {said}." for run in comparison.runs if (said := _said(run))]
+    """A sentence for each run whose memory was short or in pieces."""
+    found = [(run, said) for run in comparison.runs for said in (_said(run), _compacted(run))]
+    return [f"{comparison.label(run)}: {said}." for run, said in found if said]
 
 
 def _said(run: Run) -> str:
@@ -28,3 +29,17 @@ def _said(run: Run) -> str:
     if reclaim.files_read:
         text += f", pages of files read again {reclaim.files_read:,}"
     return text
+
+
+def _compacted(run: Run) -> str:
+    compaction = run.os.compaction
+    if compaction is None:
+        return ""
+    costs = run.machine["cost"]
+    moving = compaction.pages_moved * costs["migrate_4k_ns"] / 1e9
+    time = run.cycles.total / run.cycles.frequency_hz
+    return (
+        f"2 MiB blocks were waited for {compaction.stalls:,} times and made {compaction.made:,} "
+        f"times; moving {compaction.pages_moved:,} pages for it took "
+        f"{units.percent(moving / time if time else 0.0)} of the time"
+    )

@@ -41,7 +41,8 @@ def parse(text: str) -> str:
 def overrides(text: str) -> Iterator[str]:
     """The machine's keys with their values.
 
-    Parameters of a kernel are those of khugepaged or of reclaim, which they switch on.
+    Parameters of a kernel are `defrag`, and those of khugepaged or of reclaim, which they
+    switch on.
 
     >>> list(overrides("linux-6.12"))
     ['memory.accounting=per_page']
@@ -49,6 +50,8 @@ def overrides(text: str) -> Iterator[str]:
     ['memory.accounting=mm_owner', 'memory.khugepaged.max_ptes_none=0']
     >>> list(overrides("linux:max_bytes=64MiB"))
     ['memory.accounting=mm_owner', 'memory.reclaim.max_bytes=64MiB']
+    >>> list(overrides("linux:defrag=always"))
+    ['memory.accounting=mm_owner', 'memory.defrag=always']
     """
     name, _, rest = text.partition(":")
     if name in KERNELS:
@@ -56,12 +59,17 @@ def overrides(text: str) -> Iterator[str]:
         for setting in filter(None, rest.split(":")):
             if "=" not in setting:
                 raise UsageError(f"'{setting}' of {text} is no setting; write it as KEY=VALUE")
-            part = "reclaim" if setting.partition("=")[0] in _RECLAIM else "khugepaged"
-            yield f"memory.{part}.{setting}"
+            yield f"memory.{_part(setting.partition('=')[0])}{setting}"
         return
     if name not in names():
         raise unknown("operating system", name, names())
     yield manager(text)
+
+
+def _part(key: str) -> str:
+    if key == "defrag":
+        return ""
+    return "reclaim." if key in _RECLAIM else "khugepaged."
 
 
 def manager(text: str) -> str:

@@ -109,7 +109,11 @@ impl<T: PageTable> Mapper<'_, T> {
         if !writable {
             return Ok(Collapse::ReadOnly);
         }
-        let Some(block) = self.allocate(first.id, SIZE) else {
+        let mut block = self.allocate(first.id, SIZE);
+        if block.is_none() && self.compact() {
+            block = self.allocate(first.id, SIZE);
+        }
+        let Some(block) = block else {
             return Ok(Collapse::NoFreeBlock);
         };
         self.unmap(first.asid, region);

@@ -1,7 +1,7 @@
 use crate::buddy::PAGEBLOCK_ORDER;
 use crate::error::require;
 use crate::{
-    Accounting, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, ReclaimConfig,
+    Accounting, Defrag, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, ReclaimConfig,
     free_blocks,
 };
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
@@ -54,6 +54,9 @@ pub struct OsConfig {
     /// The thread that makes 2 MiB pages of smaller ones, where `page_policy` allows them. None: it is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub khugepaged: Option<KhugepagedConfig>,
+    /// Faults for which pages are moved together where no block of 2 MiB is free.
+    #[serde(skip_serializing_if = "Defrag::is_default")]
+    pub defrag: Defrag,
     /// Pages leave for a swap device or their files when memory is short. None: a run that is short of memory ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<ReclaimConfig>,
@@ -82,6 +85,7 @@ impl Default for OsConfig {
             page_policy: PagePolicy::Base,
             accounting: Accounting::default(),
             khugepaged: None,
+            defrag: Defrag::default(),
             reclaim: None,
             zero_page: false,
             stack_limit: 8 << 20,

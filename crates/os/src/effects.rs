@@ -31,6 +31,8 @@ pub struct Effects {
     /// Base pages moved: out of a page table's way (the pages of `work.displaced`), or by the
     /// memory manager.
     pub pages_migrated: u64,
+    /// Base pages moved to make free blocks.
+    pub pages_compacted: u64,
     /// TLB shootdowns, but for those of `work.displaced`.
     pub shootdowns: u64,
     /// An address space that goes on lost translations, or the right to write to pages.
@@ -84,6 +86,7 @@ impl Effects {
         self.pages_zeroed_in_large = 0;
         self.pages_copied = 0;
         self.pages_migrated = 0;
+        self.pages_compacted = 0;
         self.shootdowns = 0;
         self.narrowed = false;
         self.entries_around = 0;

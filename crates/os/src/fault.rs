@@ -186,7 +186,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 if self.map_zero(first, size)? {
                     return Ok(size);
                 }
-            } else if self.map_new(first, size, writable)?.is_some() {
+            } else if self.map_large(vma, first, size, writable)? {
                 self.count_mapped(vma, size);
                 return Ok(size);
             }
@@ -194,6 +194,13 @@ impl<T: PageTable> Mapper<'_, T> {
                 PageSize::Huge1G => self.statistics.fallbacks_1g += 1,
                 _ => self.statistics.fallbacks_2m += 1,
             }
+        }
+        if policy == PagePolicy::Reserved
+            && takes_folios(vma)
+            && let Some(size) = self.map_reserved(vma, page, writable)?
+        {
+            self.count_mapped(vma, PageSize::Base4K);
+            return Ok(size);
         }
         if need == Need::Zeros {
             if self.map_zero(page, PageSize::Base4K)? {
@@ -211,6 +218,20 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         self.count_mapped(vma, PageSize::Base4K);
         Ok(PageSize::Base4K)
+    }
+
+    /// Maps a large page to a free block, or to one that is made by moving pages. Whether there was one.
+    fn map_large(
+        &mut self,
+        vma: &Vma,
+        first: Page,
+        size: PageSize,
+        writable: bool,
+    ) -> Result<bool, OsError> {
+        if self.map_new(first, size, writable)?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.makes_block(vma, size) && self.map_new(first, size, writable)?.is_some())
     }
 
     /// Maps the page of zeros of a size that all share, until a store (`do_anonymous_page`,
@@ -317,7 +338,7 @@ impl<T: PageTable> Mapper<'_, T> {
             return Ok(());
         }
         if self.frames.is_zeros(head.pfn) {
-            return self.replace_zeros(page, head, policy);
+            return self.replace_zeros(vma, page, head, policy);
         }
         // A store to a large page copies only the 4 KiB around it (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
@@ -331,12 +352,16 @@ impl<T: PageTable> Mapper<'_, T> {
     /// there is no block (`do_huge_zero_wp_pmd`, since Linux 6.13).
     fn replace_zeros(
         &mut self,
+        vma: &Vma,
         page: Page,
         zeros: Translation,
         policy: PagePolicy,
     ) -> Result<(), OsError> {
         let mut size = zeros.size;
-        if !self.part_from(first_of(page, size), zeros) {
+        let first = first_of(page, size);
+        let parts = self.part_from(first, zeros)
+            || self.makes_block(vma, size) && self.part_from(first, zeros);
+        if !parts {
             if size == PageSize::Base4K {
                 return Err(self.out_of_memory("a page of data"));
             }

@@ -86,17 +86,20 @@ impl FrameTable {
         let Some(head) = self.folio(pfn) else {
             return 0;
         };
+        // Frames of a reservation that nobody uses are no data.
+        let reserved = self.folios.is_reserved(head);
         if size == PageSize::Base4K && !self.folios.unmap(head) {
-            return 0;
+            return u32::from(reserved);
         }
         let order = self.folios.remove(head).map_or(0, |folio| folio.order);
         self.free_block(head, order);
-        1 << order
+        if reserved { 1 } else { 1 << order }
     }
 
     /// Makes the pages of a folio that somebody maps pages by themselves, and frees the others
     /// (`split_folio`). Returns the number of frames freed.
     pub(crate) fn dissolve(&mut self, head: Pfn) -> u32 {
+        let reserved = self.folios.is_reserved(head);
         let Some(folio) = self.folios.remove(head) else {
             return 0;
         };
@@ -111,7 +114,9 @@ impl FrameTable {
                 freed += 1;
             }
         }
-        self.data_frames -= freed;
+        if !reserved {
+            self.data_frames -= freed;
+        }
         freed
     }
 

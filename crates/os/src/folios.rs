@@ -14,8 +14,10 @@ pub(crate) struct Folio {
     /// Mappings by entries of any size (`folio_large_mapcount`).
     mappings: u32,
     sharing: Sharing,
-    /// Pages that nobody maps any more.
+    /// Pages that nobody maps any more, or maps yet.
     unmapped: u32,
+    /// Its pages are for a region of an address space, which this is the first page of.
+    reserved: Option<(Asid, u64)>,
 }
 
 /// The large folios, by their first frames.
@@ -26,6 +28,8 @@ pub(crate) struct Folios {
     /// Folios with pages that nobody maps. (Linux has a queue; memory that is short takes all of it here.)
     partly_mapped: BTreeSet<u32>,
     unmapped: u32,
+    /// First frames of reservations, by their regions.
+    regions: BTreeMap<(Asid, u64), u32>,
     /// Folios that ever came to have such pages.
     deferred: u64,
 }
@@ -37,6 +41,7 @@ impl Folios {
             by_head: BTreeMap::new(),
             partly_mapped: BTreeSet::new(),
             unmapped: 0,
+            regions: BTreeMap::new(),
             deferred: 0,
         }
     }
@@ -57,8 +62,40 @@ impl Folios {
             mappings: 0,
             sharing: Sharing::new(self.scheme, order),
             unmapped: 0,
+            reserved: None,
         };
         self.by_head.insert(head.0, folio);
+    }
+
+    /// Reserves a folio that nobody maps yet for a region.
+    pub(crate) fn reserve(&mut self, head: Pfn, region: (Asid, u64)) {
+        let folio = self.get_mut(head);
+        folio.unmapped = 1 << folio.order;
+        folio.reserved = Some(region);
+        self.partly_mapped.insert(head.0);
+        self.regions.insert(region, head.0);
+    }
+
+    /// The block that is reserved for a region.
+    pub(crate) fn reservation(&self, region: (Asid, u64)) -> Option<Pfn> {
+        self.regions.get(&region).map(|&head| Pfn(head))
+    }
+
+    /// Notes that a page of a reservation is mapped. True if all are.
+    pub(crate) fn fill(&mut self, head: Pfn) -> bool {
+        let folio = self.get_mut(head);
+        folio.unmapped -= 1;
+        let full = folio.unmapped == 0;
+        if full {
+            self.partly_mapped.remove(&head.0);
+        }
+        full
+    }
+
+    /// True if a folio is a reservation.
+    pub(crate) fn is_reserved(&self, head: Pfn) -> bool {
+        let folio = self.by_head.get(&head.0);
+        folio.is_some_and(|folio| folio.reserved.is_some())
     }
 
     pub(crate) fn has(&self, head: Pfn) -> bool {
@@ -86,12 +123,14 @@ impl Folios {
 
     /// Notes that nobody maps one more page of a folio. True if that was the last.
     pub(crate) fn unmap(&mut self, head: Pfn) -> bool {
-        self.unmapped += 1;
         let folio = self.get_mut(head);
         folio.unmapped += 1;
         let (all, first) = (folio.unmapped == 1 << folio.order, folio.unmapped == 1);
+        if folio.reserved.is_none() {
+            self.unmapped += 1;
+            self.deferred += u64::from(first && !all);
+        }
         if first && !all {
-            self.deferred += 1;
             self.partly_mapped.insert(head.0);
         }
         all
@@ -99,10 +138,11 @@ impl Folios {
 
     pub(crate) fn remove(&mut self, head: Pfn) -> Option<Folio> {
         let folio = self.by_head.remove(&head.0)?;
-        if folio.unmapped > 0 {
-            self.unmapped -= folio.unmapped;
-            self.partly_mapped.remove(&head.0);
+        match folio.reserved {
+            Some(region) => _ = self.regions.remove(&region),
+            None => self.unmapped -= folio.unmapped,
         }
+        self.partly_mapped.remove(&head.0);
         Some(folio)
     }
 

@@ -1,5 +1,6 @@
 use crate::accounting::Accounting;
 use crate::buddy::Buddy;
+use crate::compaction::Compaction;
 use crate::folios::Folios;
 use crate::hashed::{Hashed, Places};
 use crate::manager::Manager;
@@ -38,6 +39,7 @@ pub struct FrameTable {
     manager: Box<dyn Manager>,
     /// Pages by their last use, where they leave when memory is short.
     pub(crate) reclaim: Option<Box<Reclaim>>,
+    pub(crate) compaction: Compaction,
     /// Blocks of zeros, of 4 KiB and of 2 MiB, for memory that was only read. Nobody keeps a list of
     /// who maps them.
     zeros: [Option<Pfn>; 2],
@@ -83,6 +85,7 @@ impl FrameTable {
             placing,
             manager,
             reclaim: reclaim.map(Box::new),
+            compaction: Compaction::default(),
             zeros: [None; 2],
             pinned: None,
             data_frames: 0,
@@ -305,8 +308,7 @@ impl FrameTable {
         };
         self.manager.added(head, size);
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
-        self.data_frames += size.base_pages();
-        self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
+        self.count_data(size.base_pages());
         self.pinned = Some((head, size.base_pages()));
         Some(head)
     }
@@ -321,8 +323,7 @@ impl FrameTable {
         for offset in 0..frames {
             *self.buddy.words_mut(Pfn(head.0 + offset)) = [NO_OWNER, 0];
         }
-        self.data_frames += frames;
-        self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
+        self.count_data(frames);
         self.pinned = Some((head, frames));
         Some(head)
     }
@@ -459,6 +460,28 @@ impl FrameTable {
         }
     }
 
+    /// Makes one block of 2 MiB of its pages, each of which one entry has mapped, for the page that is mapped now.
+    pub(crate) fn join(&mut self, head: Pfn, page: Page) {
+        let order = PageSize::Large2M.order();
+        for offset in 0..1 << order {
+            let pfn = Pfn(head.0 + offset);
+            let word = self.buddy.words(pfn)[0];
+            let word = (self.owners).remove(word, Owner::Page(PageId(page.id.0 + offset)));
+            debug_assert_eq!(word, NO_OWNER);
+        }
+        self.folios.remove(head);
+        self.buddy
+            .set_tag(head, order, tag::data(PageSize::Large2M));
+        let word = self.owners.add(NO_OWNER, Owner::Page(page.id));
+        *self.buddy.words_mut(head) = [word, 1];
+    }
+
+    /// Counts frames that hold data from now on.
+    pub(crate) fn count_data(&mut self, frames: u32) {
+        self.data_frames += frames;
+        self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
+    }
+
     /// Moves a page of 4 KiB, but for its entries in page tables, to another frame of this very
     /// node: that frame, unless none is free.
     pub(crate) fn move_to_node(&mut self, from: Pfn, node: usize) -> Option<Pfn> {
@@ -557,7 +580,7 @@ impl FrameTable {
         }
     }
 
-    fn relocate(&mut self, from: Pfn, to: Pfn, size: PageSize) {
+    pub(crate) fn relocate(&mut self, from: Pfn, to: Pfn, size: PageSize) {
         self.move_words(from, to);
         self.free_block(from, size.order());
         self.manager.moved(from, to);

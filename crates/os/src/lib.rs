@@ -11,6 +11,7 @@ mod address_space;
 mod blocks;
 pub mod buddy;
 mod collapse;
+mod compaction;
 mod config;
 mod control;
 mod eager;
@@ -37,6 +38,7 @@ mod preallocate;
 mod random;
 mod reclaim;
 mod remap;
+mod reservations;
 mod rmap;
 mod segments;
 mod shared_memory;
@@ -49,6 +51,7 @@ mod touched;
 mod vma;
 
 pub use accounting::Accounting;
+pub use compaction::Defrag;
 pub use config::{NodeConfig, OsConfig, Placement};
 pub use effects::{Effects, Invalidation};
 pub use error::{OsConfigError, OsError};
@@ -60,7 +63,7 @@ pub use memory_map::MemoryCell;
 pub use page_policy::{PagePolicy, UnknownPagePolicy};
 pub use reclaim::ReclaimConfig;
 pub use statistics::{
-    BlockStatistics, BySize, FileStatistics, HashedStatistics, KhugepagedStatistics, OsStatistics,
-    OutsideStatistics, ReclaimStatistics, SegmentStatistics,
+    BlockStatistics, BySize, CompactionStatistics, FileStatistics, HashedStatistics,
+    KhugepagedStatistics, OsStatistics, OutsideStatistics, ReclaimStatistics, SegmentStatistics,
 };
 pub use system::Os;

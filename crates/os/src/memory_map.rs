@@ -48,6 +48,7 @@ impl Os {
                 FrameUse::Free => cell.free += 1,
                 FrameUse::PageTable => cell.tables += 1,
                 _ if self.frames.is_restricted(pfn) => cell.free += 1,
+                _ if self.frames.is_reserved_part(pfn) => cell.free += 1,
                 _ if self.frames.is_preallocated(pfn) => cell.preallocated += 1,
                 FrameUse::Movable(_) | FrameUse::Unmovable(_) => cell.data += 1,
             }

@@ -21,8 +21,17 @@ impl<T: PageTable> Mapper<'_, T> {
         }
     }
 
-    /// Has the page table say where a page is that was moved.
+    /// Has the page table say where a page is that was moved, and counts it.
     fn point_to(&mut self, to: Pfn, size: PageSize) {
+        self.retarget(to, size);
+        let pages = u64::from(size.base_pages());
+        self.effects.pages_migrated += pages;
+        self.effects.shootdowns += 1;
+        self.statistics.pages_migrated += pages;
+    }
+
+    /// Has the page table say where a page is that was moved.
+    pub(crate) fn retarget(&mut self, to: Pfn, size: PageSize) {
         for page in self.owners(to) {
             let old = self.translation(page);
             let updated = self.table.update(page, Translation { pfn: to, ..old });
@@ -30,10 +39,6 @@ impl<T: PageTable> Mapper<'_, T> {
             self.effects.work.entries_written += 1;
             self.effects.invalidate(page.id, size);
         }
-        let pages = u64::from(size.base_pages());
-        self.effects.pages_migrated += pages;
-        self.effects.shootdowns += 1;
-        self.statistics.pages_migrated += pages;
     }
 
     /// Moves a page out of a restrictive segment; whether there was room for it elsewhere.

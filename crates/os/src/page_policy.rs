@@ -26,6 +26,9 @@ pub enum PagePolicy {
     Thp,
     /// The same only after MADV_HUGEPAGE (transparent_hugepage=madvise).
     ThpMadvise,
+    /// 4 KiB pages in blocks of 2 MiB that are reserved at the first touch, and one page of 2 MiB when all of a
+    /// block's were touched (FreeBSD).
+    Reserved,
     /// 1 GiB pages where a VMA covers one, else as `thp`.
     Huge1G,
     /// Two or more of the sizes above 4 KiB and below 1 GiB.
@@ -41,7 +44,7 @@ pub enum PagePolicy {
 const HUGE: u16 = 1 << PageSize::Large2M.order();
 
 /// The names, the usual one of each first.
-const NAMES: [(&str, PagePolicy); 20] = [
+const NAMES: [(&str, PagePolicy); 21] = [
     ("base", PagePolicy::Base),
     ("4K", PagePolicy::Base),
     ("16K", PagePolicy::Folio { order: 2 }),
@@ -61,6 +64,7 @@ const NAMES: [(&str, PagePolicy); 20] = [
     ("thp", PagePolicy::Thp),
     ("2M", PagePolicy::Thp),
     ("thp-madvise", PagePolicy::ThpMadvise),
+    ("reserved", PagePolicy::Reserved),
     ("1G", PagePolicy::Huge1G),
 ];
 
@@ -132,7 +136,7 @@ impl PagePolicy {
     #[inline]
     fn sizes(self) -> (u16, u16) {
         match self {
-            PagePolicy::Base => (0, 0),
+            PagePolicy::Base | PagePolicy::Reserved => (0, 0),
             PagePolicy::Folio { order } => (1 << order, 0),
             PagePolicy::FolioMadvise { order } => (0, 1 << order),
             PagePolicy::Thp | PagePolicy::Huge1G => (HUGE, 0),
@@ -186,6 +190,7 @@ impl PagePolicy {
     pub(crate) fn order(self) -> Option<u32> {
         match self {
             PagePolicy::Huge1G => Some(PageSize::Huge1G.order()),
+            PagePolicy::Reserved => Some(PageSize::Large2M.order()),
             _ => self.allowed(true).checked_ilog2(),
         }
     }
@@ -203,9 +208,9 @@ impl PagePolicy {
         madvise > always
     }
 
-    /// True if there are folios between 4 KiB and 2 MiB among its sizes.
+    /// True if its pages are parts of larger blocks: folios between 4 KiB and 2 MiB, or reservations.
     pub fn is_of_folios(self) -> bool {
-        self.folio_orders(true).next().is_some()
+        self == PagePolicy::Reserved || self.folio_orders(true).next().is_some()
     }
 
     /// The size of the pieces in which memory appears that no event announced.

@@ -115,6 +115,17 @@ pub struct KhugepagedStatistics {
     pub pages_zeroed: u64,
 }
 
+/// Pages moved together so that blocks of 2 MiB are free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactionStatistics {
+    /// Times that somebody waited for a block (`compact_stall`).
+    pub stalls: u64,
+    /// Blocks made (`compact_success`).
+    pub made: u64,
+    /// Base pages moved.
+    pub pages_moved: u64,
+}
+
 /// Pages that left memory since it was short, and came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReclaimStatistics {
@@ -242,9 +253,15 @@ pub struct OsStatistics {
     /// 2 MiB pages made of smaller ones at once (MADV_COLLAPSE).
     #[serde(default, skip_serializing_if = "is_none")]
     pub collapsed: u64,
+    /// Reserved blocks that became one page of 2 MiB, since all of their pages were touched.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub promoted: u64,
     /// Work of khugepaged, where it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub khugepaged: Option<KhugepagedStatistics>,
+    /// Pages moved to make free blocks, where that was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionStatistics>,
     /// Pages that left memory, where they may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<ReclaimStatistics>,

@@ -127,8 +127,10 @@ impl Os {
         let keeps_folios = matches!(placing, Placing::Anywhere) && config.manager.is_default();
         let folios = keeps_folios.then_some(config.accounting);
         let reclaim = Reclaim::new(&config, placement)?;
+        let mut frames = FrameTable::new(buddy, placing, manager, folios, reclaim);
+        frames.compaction.defrag = config.defrag;
         Ok(Os {
-            frames: FrameTable::new(buddy, placing, manager, folios, reclaim),
+            frames,
             spaces: Vec::new(),
             statistics: OsStatistics::default(),
             khugepaged: config.khugepaged.map(Khugepaged::new),

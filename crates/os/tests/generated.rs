@@ -6,8 +6,8 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, HugePages, Protection};
 use pagelab_os::{
-    Accounting, KhugepagedConfig, ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy,
-    ReclaimConfig, TieredConfig,
+    Accounting, Defrag, KhugepagedConfig, ManagerConfig, NodeConfig, Os, OsConfig, OsError,
+    PagePolicy, ReclaimConfig, TieredConfig,
 };
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig, RestSegs};
 use proptest::prelude::*;
@@ -109,6 +109,7 @@ fn policy() -> impl Strategy<Value = PagePolicy> {
         3 => Just(PagePolicy::Thp),
         1 => Just(PagePolicy::ThpMadvise),
         1 => (2u8..=8).prop_map(|order| PagePolicy::Folio { order }),
+        2 => Just(PagePolicy::Reserved),
     ]
 }
 
@@ -299,7 +300,7 @@ fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
         as_it_is => as_it_is,
     };
     // Folios go with neither hashed frames nor another manager.
-    let folios = matches!(config.page_policy, PagePolicy::Folio { .. });
+    let folios = config.page_policy.is_of_folios();
     let alone = placement == pagelab_os::Placement::Buddy && config.manager == ManagerConfig::Linux;
     let config = OsConfig {
         unhashed_share: 0.5,
@@ -428,6 +429,24 @@ proptest! {
         };
         let config = OsConfig { accounting, reclaim: Some(reclaim), ..config(policy, 0.1) };
         with_table!(design, reads_back_from_swap(os(config, pagelab_os::Placement::Buddy), &steps));
+    }
+
+    #[test]
+    fn every_page_reads_back_wherever_compaction_moves_it(
+        design in design(),
+        accounting in prop_oneof![Just(Accounting::PerPage), Just(Accounting::FolioMap)],
+        unmovable_share in prop_oneof![Just(0.0), Just(0.02)],
+        steps in steps(1..60),
+    ) {
+        let config = OsConfig {
+            utilisation: 0.6,
+            fragmentation: 1.0,
+            unmovable_share,
+            accounting,
+            defrag: Defrag::Always,
+            ..config(PagePolicy::Thp, 0.6)
+        };
+        with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
     }
 
     #[test]

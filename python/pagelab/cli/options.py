@@ -66,7 +66,7 @@ Pages = Annotated[
         "--pages",
         metavar="SIZE[,SIZE...]",
         help="Back memory with pages of this size where they fit: 4K, 64K, 2M, 1G, madvise, "
-        "or of several: 2M+64K.",
+        "reserved, or of several: 2M+64K.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random in a run.")]

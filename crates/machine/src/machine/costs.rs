@@ -104,6 +104,7 @@ impl Costs {
             + effects.entries_unmapped * self.unmap
             + effects.frames_freed * self.free_4k
             + work.probes * self.probe
+            + effects.pages_compacted * self.migrate_4k
             + effects.pages_read * self.read_page
             + effects.pages_written * self.write_page;
         let shootdowns = work.displaced.len() as u64 + effects.shootdowns;

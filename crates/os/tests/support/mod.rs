@@ -250,6 +250,7 @@ impl<T: PageTable> Machine<T> {
                 FrameUse::PageTable => "table",
                 _ if frames.is_preallocated(pfn) => "preallocated",
                 _ if frames.is_restricted(pfn) => "restricted",
+                _ if frames.is_reserved_part(pfn) => "reserved",
                 _ if frames.is_unmapped_part(pfn) => "partly mapped",
                 // Nothing stays pinned between calls.
                 FrameUse::Unmovable(_) => panic!("{pfn:?} is pinned"),
