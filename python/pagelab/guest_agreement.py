@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from pagelab import api, pages, units
-from pagelab.counts import Os
+from pagelab.counts import Os, Reclaim
 from pagelab.design import Design
 from pagelab.errors import PagelabError, UsageError
 from pagelab.linux import guest
@@ -78,6 +78,10 @@ def _folios(order: int) -> Callable[[Mapping[str, int]], int]:
     return lambda counters: counters.get(name, 0)
 
 
+def _reclaim(count: str) -> Callable[[Os], int]:
+    return lambda run: getattr(run.reclaim or Reclaim(), count)
+
+
 _COUNTS = [
     _Count("faults", lambda at: at["minor"] + at["major"], lambda run: run.faults),
     _Count(
@@ -98,24 +102,41 @@ _COUNTS = [
         lambda run: run.splits.large,
     ),
     _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda run: run.collapsed),
+    _Count("pages swapped out", lambda at: at["pswpout"], _reclaim("swapped_out")),
+    _Count("pages swapped in", lambda at: at["pswpin"], _reclaim("swapped_in")),
+    _Count("looked at for reclaim", lambda at: at["pgscan_direct"], _reclaim("scanned")),
+    _Count("reclaimed", lambda at: at["pgsteal_direct"], _reclaim("taken")),
+    _Count(
+        "files' pages read again",
+        lambda at: at["workingset_refault_file"],
+        _reclaim("files_read"),
+    ),
 ]
 
 
 def compare(
-    where: Layout, machine: guest.Machine, command: list[str], size: str, system: str
+    where: Layout,
+    machine: guest.Machine,
+    command: list[str],
+    size: str,
+    system: str,
+    memory_max: int | None = None,
 ) -> Agreement:
     """Runs a program in a guest and in the simulator, with page sizes and an operating system.
 
-    `machine` is as `pagelab linux run` has it, with one CPU.
+    `machine` is as `pagelab linux run` has it, with one CPU; `memory_max` is bytes that the program
+    may have, with swap for the rest.
 
     Raises:
         PagelabError: the program failed in one of the two, or its counts could not be had.
 
     """
     size = pages.parse(size)
-    if size in ("1G", "madvise"):
+    if size in ("1G", "madvise", "reserved"):
         raise UsageError(f"{size} pages cannot be compared: give 4K, 64K, 2M or several (2M+64K)")
-    counted = _in_guest(where, machine, command, size)
+    counted = _in_guest(where, machine, command, size, memory_max)
+    if memory_max is not None:
+        system = f"{system}:max_bytes={memory_max}"
     simulated = _in_simulator(command, machine.memory, size, system)
     lines = [
         Line(name=one.name, kernel=one.kernel(counted), simulator=one.simulator(simulated))
@@ -131,8 +152,28 @@ def compare(
     )
 
 
+def limits(memory_max: int, megabytes: int) -> list[str]:
+    """Commands that put a guest's shell into a cgroup of so much memory, with swap on zram."""
+    group = "/tmp/cgroup"
+    return [
+        f"mkdir -p {group}",
+        f"mount -t cgroup2 none {group}",
+        f"echo +memory >{group}/cgroup.subtree_control",
+        f"echo {megabytes}M >/sys/block/zram0/disksize",
+        "mkswap /dev/zram0 >/dev/null",
+        "swapon /dev/zram0",
+        f"mkdir {group}/program",
+        f"echo {memory_max} >{group}/program/memory.max",
+        f"echo $$ >{group}/program/cgroup.procs",
+    ]
+
+
 def _in_guest(
-    where: Layout, machine: guest.Machine, command: list[str], size: str
+    where: Layout,
+    machine: guest.Machine,
+    command: list[str],
+    size: str,
+    memory_max: int | None,
 ) -> dict[str, int]:
     files = where.linux / "guest"
     plugin = build_program(where, files / "calls.c", "-shared", "-fPIC")
@@ -146,10 +187,13 @@ def _in_guest(
     sizes = {f"hugepages-{units.parse_size(one) >> 10}kB" for one in size.split("+") if one != "4K"}
     # khugepaged looks once when it starts, and then not for an hour.
     settings = [
+        "set -e",
         f"echo never >{_SETTINGS}/enabled",
         f"echo 3600000 >{_SETTINGS}/khugepaged/scan_sleep_millisecs",
     ]
     settings += [f"echo always >{_SETTINGS}/{one}/enabled" for one in sorted(sizes)]
+    if memory_max is not None:
+        settings += limits(memory_max, machine.memory)
     script = "; ".join([*settings, f"exec {shlex.join([str(counters), *command])}"])
     # A command of the PATH is the program that is recorded here.
     path = os.environ.get("PATH", os.defpath)
@@ -196,6 +240,8 @@ def _in_simulator(command: list[str], megabytes: int, size: str, system: str) ->
         if recorded.incomplete:
             raise PagelabError(f"the recording is not whole: {recorded.incomplete}")
         machine = Machine("zen3").memory(memory_bytes=f"{megabytes}MiB", zero_page=True)
+        # The emulated processor flushes its TLB often: accessed bits are set again soon.
+        machine = machine.set("tlb.l2_4k.entries=64", "tlb.l2_4k.ways=4")
         design = Design("radix", pages=size, system=system)
         run = api.simulate(recorded, design, machine=machine)
     if run.stopped:

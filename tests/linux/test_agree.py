@@ -40,8 +40,15 @@ def test_differences_are_relative_to_the_kernel() -> None:
     assert collapsed.split() == ["collapsed", "0", "2"]
 
 
+def test_a_program_with_less_memory_is_in_a_group_before_it_begins() -> None:
+    commands = guest_agreement.limits(24 << 20, 512)
+    written = [command for command in commands if command.endswith("memory.max")]
+    assert written == ["echo 25165824 >/tmp/cgroup/program/memory.max"]
+    assert commands[-1] == "echo $$ >/tmp/cgroup/program/cgroup.procs"
+
+
 def test_pages_that_no_setting_gives_are_refused() -> None:
     machine = guest.Machine(Path("image"), Path("init"), cpus=1)
-    for size in ("1G", "madvise"):
+    for size in ("1G", "madvise", "reserved"):
         with pytest.raises(UsageError, match=size):
             guest_agreement.compare(layout.find(), machine, ["true"], size, "linux")
