@@ -155,21 +155,22 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..400)
 }
 
+fn start(process: u32, thread: u32) -> Batch {
+    let mut batch = Batch {
+        process,
+        ..Batch::default()
+    };
+    batch.push_control(Control::Thread { thread });
+    batch.flow.push((0, Flow::Thread(thread)));
+    batch.regular.push(false);
+    batch
+}
+
 fn batches(
     blocks: &[CodeBlock],
     steps: &[Step],
     mut accesses: impl FnMut() -> Access,
 ) -> Vec<Batch> {
-    let start = |process: u32, thread: u32| {
-        let mut batch = Batch {
-            process,
-            ..Batch::default()
-        };
-        batch.push_control(Control::Thread { thread });
-        batch.flow.push((0, Flow::Thread(thread)));
-        batch.regular.push(false);
-        batch
-    };
     let mut first_sites = vec![0u32];
     for block in blocks {
         first_sites.push(first_sites.last().unwrap() + block.lengths.len() as u32);

@@ -15,41 +15,41 @@ fn read(text: &str) -> (Vec<common::Event>, Option<SourceError>) {
     drain(&mut source)
 }
 
+const EVERY_KIND: &str = "kind,addr,size,gap,dep\n\
+     # A comment, then an empty line.\n\
+     \n\
+     map, 0x7000 ,0x2000\n\
+     map,9000,4096,r-x,private-file,populate  # with everything\n\
+     map,a000,4096,,stack\n\
+     L,7010\n\
+     S,0x7FfF,4,2,1\r\n\
+     KL,7010,,3\n\
+     KL+,7018\n\
+     KS,ffffffffffffffff,8191,4294967295,65535:70000\n\
+     P,7020\n\
+     P,8000,0,2,1\n\
+     unmap,7000,4096\n\
+     protect,8000,4096,-w-\n\
+     remap,8000,4096,c000,8192\n\
+     advise,c000,8192,dontneed\n\
+     advise,c000,8192,12\n\
+     huge-pages,where-advised\n\
+     brk,55000\n\
+     fork,1\n\
+     process,1\n\
+     exec\n\
+     exit,-1\n\
+     process,0\n\
+     thread-start,2\n\
+     thread,2\n\
+     S,7010,1\n\
+     thread-end,2\n\
+     skipped,10,3\n\
+     exit,139";
+
 #[test]
 fn every_kind_of_line_is_understood() {
-    let (events, error) = read(
-        "kind,addr,size,gap,dep\n\
-         # A comment, then an empty line.\n\
-         \n\
-         map, 0x7000 ,0x2000\n\
-         map,9000,4096,r-x,private-file,populate  # with everything\n\
-         map,a000,4096,,stack\n\
-         L,7010\n\
-         S,0x7FfF,4,2,1\r\n\
-         KL,7010,,3\n\
-         KL+,7018\n\
-         KS,ffffffffffffffff,8191,4294967295,65535:70000\n\
-         P,7020\n\
-         P,8000,0,2,1\n\
-         unmap,7000,4096\n\
-         protect,8000,4096,-w-\n\
-         remap,8000,4096,c000,8192\n\
-         advise,c000,8192,dontneed\n\
-         advise,c000,8192,12\n\
-         huge-pages,where-advised\n\
-         brk,55000\n\
-         fork,1\n\
-         process,1\n\
-         exec\n\
-         exit,-1\n\
-         process,0\n\
-         thread-start,2\n\
-         thread,2\n\
-         S,7010,1\n\
-         thread-end,2\n\
-         skipped,10,3\n\
-         exit,139",
-    );
+    let (events, error) = read(EVERY_KIND);
     assert!(error.is_none(), "{error:?}");
     let mut parent = Batch::default();
     let map = |addr, len, prot, backing, populate| Control::Map {
