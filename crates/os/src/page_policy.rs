@@ -179,6 +179,11 @@ impl PagePolicy {
         })
     }
 
+    /// Pages of 4 KiB that a fault maps at most, but for pages of 2 MiB.
+    pub fn most_folio_pages(self) -> u64 {
+        self.folio_orders(true).next().map_or(1, |order| 1 << order)
+    }
+
     /// True if a fault may take a page of 2 MiB.
     #[inline]
     pub(crate) fn allows_huge(self, wanted: bool) -> bool {

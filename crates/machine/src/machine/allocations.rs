@@ -5,7 +5,6 @@ use crate::machine::requests::request;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize, VirtAddr};
 use pagelab_events::Control;
-use pagelab_os::PagePolicy;
 use pagelab_translation::{Page, PageTable};
 
 impl<M: Mmu> Machine<M> {
@@ -71,10 +70,7 @@ impl<M: Mmu> Machine<M> {
         let (mut first, mut end) = (vpn, vpn + 1);
         if size == PageSize::Base4K {
             // Neighbours may have come in by faults of their own since.
-            let folio = match self.os.config().page_policy {
-                PagePolicy::Folio { order } | PagePolicy::FolioMadvise { order } => 1 << order,
-                _ => 1,
-            };
+            let folio = self.os.config().page_policy.most_folio_pages();
             let folio = vpn / folio * folio..vpn / folio * folio + folio;
             let new = |page: u64| {
                 self.writable(asid, page) == Some(PageSize::Base4K)

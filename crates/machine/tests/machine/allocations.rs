@@ -191,7 +191,9 @@ fn bytes_are_counted_as_they_are_asked_for_and_as_they_come_in() {
     // The second site is the first to touch what it shares with the third.
     assert_eq!(resident(large), [0, 4 * MIB, 2 * MIB, 0]);
     assert_eq!(large.map(|at| at.tally.faults), [0, 3, 1, 0]);
-    config.memory.page_policy = pagelab_os::PagePolicy::Folio { order: 4 };
-    let middling = of(&run(&config, program()));
-    assert_eq!(resident(middling), [0, 2 * 16 * PAGE, MIB, MIB]);
+    for sizes in ["64K", "64K+16K"] {
+        config.memory.page_policy = pagelab_os::PagePolicy::try_from(sizes.to_owned()).unwrap();
+        let middling = of(&run(&config, program()));
+        assert_eq!(resident(middling), [0, 2 * 16 * PAGE, MIB, MIB], "{sizes}");
+    }
 }
