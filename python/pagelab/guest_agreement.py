@@ -104,8 +104,6 @@ _COUNTS = [
     _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda run: run.collapsed),
     _Count("pages swapped out", lambda at: at["pswpout"], _reclaim("swapped_out")),
     _Count("pages swapped in", lambda at: at["pswpin"], _reclaim("swapped_in")),
-    _Count("looked at for reclaim", lambda at: at["pgscan_direct"], _reclaim("scanned")),
-    _Count("reclaimed", lambda at: at["pgsteal_direct"], _reclaim("taken")),
     _Count(
         "files' pages read again",
         lambda at: at["workingset_refault_file"],
