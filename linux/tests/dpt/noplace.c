@@ -2,14 +2,20 @@
 /*
  * No place for a page table: only the frame that the hash names may be used, and
  * a part of memory is. Tables lie anywhere then, as many as are wanted, and the
- * processor finds them; nothing may fail, and nothing be left afterwards.
+ * processor finds them, also where two threads made a table for the same region at
+ * once and one of them is given back; nothing may fail, and nothing be left afterwards.
  */
 #include "lab.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #define PARAMETERS "/sys/module/dpt/parameters/"
 #define REGIONS 24
 #define MANY 4096
 #define TRIES 150
+#define THREADS 2
 
 static void set(const char *name, const char *value)
 {
@@ -63,9 +69,47 @@ static int touch_many(void *unused)
 	return 0;
 }
 
+static char *common;
+static atomic_int arrived;
+
+/* Threads come to a region together; each has a page of it. */
+static void *touch_with(void *page)
+{
+	int i;
+
+	for (i = 0; i < MANY; i++) {
+		atomic_fetch_add(&arrived, 1);
+		while (atomic_load(&arrived) < THREADS * (i + 1))
+			sched_yield();
+		common[i * REGION + (size_t)page] = i + 1;
+	}
+	return NULL;
+}
+
+static int touch_together(void *unused)
+{
+	pthread_t threads[THREADS];
+	size_t t;
+	int i;
+
+	(void)unused;
+	common = map_private(MANY * REGION, MAP_NORESERVE);
+	madvise(common, MANY * REGION, MADV_NOHUGEPAGE);
+	for (t = 0; t < THREADS; t++)
+		if (pthread_create(&threads[t], NULL, touch_with, (void *)(t * page_size)))
+			return 1;
+	for (t = 0; t < THREADS; t++)
+		pthread_join(threads[t], NULL);
+	for (i = 0; i < MANY; i++)
+		for (t = 0; t < THREADS; t++)
+			if (common[i * REGION + t * page_size] != (char)(i + 1))
+				return 2;
+	return 0;
+}
+
 int main(void)
 {
-	unsigned long before, anywhere, grown;
+	unsigned long before, anywhere, grown, made;
 	unsigned int failed = 0, i;
 	size_t part;
 	char *held;
@@ -91,8 +135,15 @@ int main(void)
 	test_result(!failed, "%u of %u processes failed", failed, TRIES);
 	test_result(counter("placed_anywhere") > anywhere, "%lu tables lay anywhere",
 		    counter("placed_anywhere") - anywhere);
-	test_result(!in_child(touch_many, NULL) && counter("exceptions_grown") > grown,
-		    "there may be many: grown %lu times", counter("exceptions_grown") - grown);
+	failed = in_child(touch_many, NULL);
+	grown = counter("exceptions_grown") - grown;
+	test_result(!failed && grown, "there may be many: %u, grown %lu times", failed, grown);
+	made = counter("tables");
+	failed = in_child(touch_together, NULL);
+	made = counter("tables") - made;
+	test_result(!failed, "threads make them together: %u, %lu for %d regions", failed, made,
+		    MANY);
+	failed = 0;
 	anywhere = counter("placed_anywhere");
 	set("far_soa_step", "15");
 	for (i = 0; i < TRIES / 5; i++)

@@ -177,7 +177,9 @@ struct dpt_exception {
 };
 
 #define DPT_EXCEPTION		1ull
-#define DPT_EXCEPTION_GONE	2ull
+/* With a key: not for the processor. Alone: a slot that was used */
+#define DPT_EXCEPTION_HIDDEN	2ull
+#define DPT_EXCEPTION_GONE	DPT_EXCEPTION_HIDDEN
 #define DPT_EXCEPTIONS_A_LINE	4
 #define DPT_EXCEPTION_LINES	64
 #define DPT_EXCEPTION_PAGES	512

@@ -77,8 +77,11 @@ static u64 tag_of(unsigned long word)
 	return word >> WORD_TAG_SHIFT;
 }
 
-/* Whether the page is where its metadata say */
-static bool is_placed(struct dpt_mm *dpt, struct page *page, enum dpt_level level,
+/*
+ * Whether the page is where its metadata say. One that an exception names is shown to the
+ * processor by this.
+ */
+static bool show_placed(struct dpt_mm *dpt, struct page *page, enum dpt_level level,
 		unsigned long word)
 {
 	u64 seed = dpt_seed(dpt->space.key, level);
@@ -88,7 +91,7 @@ static bool is_placed(struct dpt_mm *dpt, struct page *page, enum dpt_level leve
 	if (!(word & WORD_PLACED))
 		return false;
 	if (metadata == DPT_ELSEWHERE)
-		return dpt_exception_find(dpt, level, tag_of(word)) == page_to_pfn(page);
+		return dpt_exception_show(dpt, level, tag_of(word), page_to_pfn(page));
 	return dpt_pfn(dpt_frame(base, metadata, dpt_frames), dpt_ranges) ==
 	       page_to_pfn(page);
 }
@@ -251,7 +254,7 @@ static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
 		return NULL;
 	if ((gfp & __GFP_ACCOUNT) && memcg_kmem_charge_page(page, gfp, 0)) {
 		if (request.metadata == DPT_ELSEWHERE)
-			dpt_exception_del(mm->dpt, level, tag);
+			dpt_exception_del(mm->dpt, level, tag, page_to_pfn(page));
 		__free_page(page);
 		return NULL;
 	}
@@ -371,7 +374,7 @@ void __dpt_table_install(struct mm_struct *mm, void *entry, struct page *page,
 	word = word_of(page, level);
 	if (!word)
 		return;
-	if (WARN_ON_ONCE(!is_placed(mm->dpt, page, level, word))) {
+	if (WARN_ON_ONCE(!show_placed(mm->dpt, page, level, word))) {
 		dpt_count(DPT_UNPLACED);
 		return;
 	}
@@ -391,6 +394,8 @@ void __dpt_table_remove(struct mm_struct *mm, struct page *page,
 		return;
 	set_word(page, level, word & ~WORD_INSTALLED);
 	dpt_dmt_set(mm->dpt, level, tag_of(word), DPT_INVALID);
+	if ((word & WORD_METADATA) == DPT_ELSEWHERE)
+		dpt_exception_hide(mm->dpt, level, tag_of(word), page_to_pfn(page));
 }
 
 void __dpt_table_release(struct mm_struct *mm, struct page *page,
@@ -405,7 +410,7 @@ void __dpt_table_release(struct mm_struct *mm, struct page *page,
 	if (!(word & WORD_PLACED) || (word & WORD_POOLED))
 		return;
 	if ((word & WORD_METADATA) == DPT_ELSEWHERE)
-		dpt_exception_del(mm->dpt, level, tag_of(word));
+		dpt_exception_del(mm->dpt, level, tag_of(word), page_to_pfn(page));
 	dpt_dmt_put(mm->dpt, level, tag_of(word));
 	set_word(page, level, 0);
 	dpt_count(DPT_TABLES_FREED);

@@ -66,6 +66,8 @@ static void dpt_test_exceptions(struct kunit *test)
 	KUNIT_EXPECT_NE(test, dpt_exception_key(1, DPT_4K), dpt_exception_key(0, DPT_1G));
 	KUNIT_EXPECT_TRUE(test, dpt_exception_key(0, DPT_4K) & DPT_EXCEPTION);
 	KUNIT_EXPECT_FALSE(test, DPT_EXCEPTION_GONE & DPT_EXCEPTION);
+	KUNIT_EXPECT_NE(test, dpt_exception_key(3, DPT_4K) | DPT_EXCEPTION_HIDDEN,
+			dpt_exception_key(3, DPT_4K));
 	KUNIT_EXPECT_FALSE(test, dpt_metadata_valid(DPT_ELSEWHERE));
 	KUNIT_EXPECT_NE(test, DPT_ELSEWHERE, DPT_INVALID);
 	for (pages = 1; pages <= DPT_EXCEPTION_PAGES; pages *= 2)

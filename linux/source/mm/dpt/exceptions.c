@@ -8,6 +8,11 @@
  * time: a slot is empty to it while its page's number changes, and a larger table is complete
  * before the processor is told of it. All of it is single pages, which the page allocator has
  * or makes, so that it can grow where memory is in pieces.
+ *
+ * Each page has a slot from its allocation on: installing it happens under a spinlock, where
+ * nothing can be allocated. There may be several pages for one tag: threads that fault at once
+ * each have one, and so has a huge page its deposited table. The processor sees the slot of the
+ * installed one, which the page table lock makes the only one.
  */
 #include <linux/gfp.h>
 #include <linux/log2.h>
@@ -17,9 +22,9 @@
 
 #define SLOTS_A_PAGE	(DPT_EXCEPTIONS_A_LINE * DPT_EXCEPTION_LINES)
 
-/* The slot of a table, or NULL; @free is where it could go. */
+/* The slot of a table's page, or NULL; @free is where it could go. */
 static struct dpt_exception *find(const struct dpt_exceptions *exceptions, u64 key,
-		u64 tag, u64 seed, struct dpt_exception **free)
+		u64 pfn, u64 tag, u64 seed, struct dpt_exception **free)
 {
 	unsigned int line = dpt_exception_line(tag, seed), i, j;
 	struct dpt_exception *first, *slot;
@@ -31,7 +36,8 @@ static struct dpt_exception *find(const struct dpt_exceptions *exceptions, u64 k
 
 		slot = first + (line + i) % DPT_EXCEPTION_LINES * DPT_EXCEPTIONS_A_LINE;
 		for (j = 0; j < DPT_EXCEPTIONS_A_LINE; j++, slot++) {
-			if (slot->key == key)
+			if ((slot->key | DPT_EXCEPTION_HIDDEN) == (key | DPT_EXCEPTION_HIDDEN) &&
+			    slot->pfn == pfn)
 				return slot;
 			if (!*free && !(slot->key & DPT_EXCEPTION))
 				*free = slot;
@@ -99,7 +105,8 @@ static void copy_slots(struct dpt_mm *dpt, struct dpt_exceptions *new,
 
 			if (!(from->key & DPT_EXCEPTION))
 				continue;
-			find(new, from->key, tag, dpt_seed(dpt->space.key, level), &to);
+			find(new, from->key, from->pfn, tag,
+			     dpt_seed(dpt->space.key, level), &to);
 			write_slot(new, to, from->key, from->pfn);
 		}
 	}
@@ -134,12 +141,12 @@ static int grow(struct mm_struct *mm, unsigned int pages)
 	return 0;
 }
 
-/* Where a table is that has no place: 0, -ENOMEM, or -ENOSPC if there are too many. */
+/* A slot for a table's page, hidden: 0, -ENOMEM, or -ENOSPC if there are too many. */
 int dpt_exception_add(struct mm_struct *mm, enum dpt_level level, u64 tag, u64 pfn)
 {
 	struct dpt_exceptions *exceptions = &mm->dpt->exceptions;
 	u64 seed = dpt_seed(mm->dpt->space.key, level);
-	u64 key = dpt_exception_key(tag, level);
+	u64 key = dpt_exception_key(tag, level) | DPT_EXCEPTION_HIDDEN;
 	struct dpt_exception *free;
 	unsigned int pages;
 	int error;
@@ -149,7 +156,7 @@ int dpt_exception_add(struct mm_struct *mm, enum dpt_level level, u64 tag, u64 p
 		free = NULL;
 		pages = exceptions->pages;
 		if (pages)
-			WARN_ON_ONCE(find(exceptions, key, tag, seed, &free));
+			WARN_ON_ONCE(find(exceptions, key, pfn, tag, seed, &free));
 		/* Past three quarters a failing search is long. */
 		if (free && !free->key &&
 		    (exceptions->used + 1) * 4 > pages * SLOTS_A_PAGE * 3)
@@ -165,34 +172,37 @@ int dpt_exception_add(struct mm_struct *mm, enum dpt_level level, u64 tag, u64 p
 	}
 }
 
-void dpt_exception_del(struct dpt_mm *dpt, enum dpt_level level, u64 tag)
+/* Write another key to the slot of a table's page; false if it has none. */
+static bool set_key(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn, u64 key)
 {
-	u64 key = dpt_exception_key(tag, level);
 	struct dpt_exception *slot = NULL, *free;
 
 	spin_lock(&dpt->lock);
 	if (dpt->exceptions.folder)
-		slot = find(&dpt->exceptions, key, tag, dpt_seed(dpt->space.key, level),
-			    &free);
-	if (!WARN_ON_ONCE(!slot))
-		WRITE_ONCE(slot->key, DPT_EXCEPTION_GONE);
+		slot = find(&dpt->exceptions, dpt_exception_key(tag, level), pfn, tag,
+			    dpt_seed(dpt->space.key, level), &free);
+	if (slot)
+		WRITE_ONCE(slot->key, key);
 	spin_unlock(&dpt->lock);
+	return slot;
 }
 
-/* The number of the page that a table without a place is in; 0 if there is none. */
-u64 dpt_exception_find(struct dpt_mm *dpt, enum dpt_level level, u64 tag)
+/* The processor finds the page from now on. False if it has no slot. */
+bool dpt_exception_show(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn)
 {
-	u64 key = dpt_exception_key(tag, level), pfn = 0;
-	struct dpt_exception *slot = NULL, *free;
+	return set_key(dpt, level, tag, pfn, dpt_exception_key(tag, level));
+}
 
-	spin_lock(&dpt->lock);
-	if (dpt->exceptions.folder)
-		slot = find(&dpt->exceptions, key, tag, dpt_seed(dpt->space.key, level),
-			    &free);
-	if (slot)
-		pfn = slot->pfn;
-	spin_unlock(&dpt->lock);
-	return pfn;
+void dpt_exception_hide(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn)
+{
+	u64 key = dpt_exception_key(tag, level) | DPT_EXCEPTION_HIDDEN;
+
+	WARN_ON_ONCE(!set_key(dpt, level, tag, pfn, key));
+}
+
+void dpt_exception_del(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn)
+{
+	WARN_ON_ONCE(!set_key(dpt, level, tag, pfn, DPT_EXCEPTION_GONE));
 }
 
 void dpt_exceptions_destroy(struct dpt_mm *dpt)

@@ -73,8 +73,9 @@ void dpt_dmt_set(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u8 metadata)
 
 /* exceptions.c */
 int dpt_exception_add(struct mm_struct *mm, enum dpt_level level, u64 tag, u64 pfn);
-void dpt_exception_del(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
-u64 dpt_exception_find(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
+bool dpt_exception_show(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn);
+void dpt_exception_hide(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn);
+void dpt_exception_del(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u64 pfn);
 void dpt_exceptions_destroy(struct dpt_mm *dpt);
 
 /* place.c */
