@@ -72,7 +72,7 @@ def test_a_shared_terminal_gets_its_last_line_back() -> None:
     assert written.endswith("\0337\033[r\033[10;1H\033[2K\0338")
 
 
-def test_what_is_to_come_is_below_the_line() -> None:
+def test_what_is_known_is_below_the_line() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
     with os.fdopen(theirs, "w") as terminal:
@@ -80,13 +80,13 @@ def test_what_is_to_come_is_below_the_line() -> None:
         with progress.display(console, quiet=False, shared=True) as display:
             meter = display.meter("sqlite3", "recording")
             meter.update(5_000_000, None)
-            meter.expect("each second of it takes 6.2 s to simulate (7 designs), with some more")
+            meter.answer("short", "each design has a line, and this one has more of them: 2M +9 %")
             meter.update(6_000_000, None)
             meter.finish()
     written = _read_all(ours)
     # Two lines more are taken when they are needed, and given back.
     assert written.index("\033[1;9r") < written.index("\033[1;7r")
     assert "\033[8;1H\033[2K\033[7mpagelab: recording sqlite3: 6.00 M accesses" in written
-    assert "\033[9;1H\033[2K\033[7meach second of it takes 6.2 s to simulate" in written
+    assert "\033[9;1H\033[2K\033[7meach design has a line, and this one has more" in written
     cleared = "".join(f"\033[{row};1H\033[2K" for row in (8, 9, 10))
     assert written.endswith(f"\0337\033[r{cleared}\0338")

@@ -70,6 +70,7 @@ def simulate(
     progress: Callable[..., bool],
     workers: int | None = None,
     survey: Path | None = None,
+    so_far: Callable[[str], None] | None = None,
 ) -> str:
     """Runs one design over one source and returns the JSON of the run.
 
@@ -80,7 +81,9 @@ def simulate(
     `progress` is called about ten times a
     second, from this thread, with the accesses done and the accesses in all (None while that is
     not known); the run ends early, marked incomplete, when it returns False. The interpreter
-    lock is released in between. Raises Error.
+    lock is released in between. `so_far` is called about once a second with the JSON of what is
+    known of one source that is not cut, up to its last whole window. A trace with `"follow": true`
+    is read while it is written, up to its end. Raises Error.
     """
 
 def trace_is_cut(path: str | os.PathLike[str]) -> bool:

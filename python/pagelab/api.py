@@ -24,14 +24,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import pagelab
-from pagelab import _core, advice, growth, readable, recording, store, units
+from pagelab import _core, advice, growth, live, readable, recording, store, units
 from pagelab import design as design_
 from pagelab import jobs as jobs_
 from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
-from pagelab.forecast import Forecast
-from pagelab.live import Looks
 from pagelab.machine import MachineBase
 from pagelab.measuring import here, kind
 from pagelab.progress import Display, display
@@ -80,7 +78,7 @@ def record(
     keep_words: bool = False,
     seconds: float | None = None,
     progress: bool = False,
-    forecast: Forecast | Looks | None = None,
+    following: live.Following | None = None,
 ) -> Recording:
     """Runs a program and writes what it does to memory into the trace `out`.
 
@@ -95,7 +93,7 @@ def record(
 
     With `defer` the trace is made when the program has ended, so that it has less to wait for; what
     it is made of is in a file beside it meanwhile (its name with `.words` behind it), and stays
-    there with `keep_words`. With `progress`, a `forecast` says how long its simulation will take.
+    there with `keep_words`. Simulations that are `following` begin meanwhile.
 
     Returns what was recorded; its `trace` can be simulated. What goes wrong after the program has
     started is in its `incomplete`, and the trace is good up to there. Raises
@@ -123,7 +121,7 @@ def record(
             defer=defer,
             keep_words=keep_words,
             seconds=seconds,
-            forecast=forecast,
+            following=following,
         )
     # Arguments need not be text; JSON must be.
     told = [os.fsencode(word).decode(errors="replace") for word in words]
@@ -194,11 +192,13 @@ def compare(
     code: bool = True,
     sites: bool = False,
     heat_map: bool = False,
+    seconds: float | None = None,
     jobs: int | None = None,
     parallel: int | None = None,
     dask: str | None = None,
     out: Path_ | None = None,
     progress: bool = False,
+    following: live.Following | None = None,
 ) -> Comparison:
     """Simulates several designs over the same program.
 
@@ -206,11 +206,13 @@ def compare(
     first 500 million accesses unless `window` has a limit or grows thinner, with `code` and
     `sites` as for `record`. `designs` are those of `pagelab.designs.USUAL` unless given. With
     several page sizes in `pages`, or machines in `machine`, each design is there with each of them.
-    With `heat_map` each run has one: accesses, TLB misses and faults by address and time. `jobs`
+    With `heat_map` each run has one: accesses, TLB misses and faults by address and time. After so
+    many `seconds` the program is ended. `jobs`
     are simulated at once, one a processor unless given; with `parallel` the source is cut into
     pieces, so many of which are simulated at once, one design after the other (docs/scale.md); with
     `dask`, the address of a scheduler, by its workers. `out` is a directory to write result.json,
-    result.parquet and report.html into.
+    result.parquet and report.html into. Simulations that have been `following` the recording are
+    not made again.
 
     Returns the runs beside each other, and the designs that have none, with the reason. Raises
     PagelabError when there is no run at all, and `recording.RecordingError` when the program
@@ -229,17 +231,20 @@ def compare(
     with ExitStack() as scratch:
         if isinstance(source, Sequence) and not isinstance(source, str):
             # Errors in the rest are said before the program runs.
-            work = check(designs, machine=machine, pages=pages, seed=seed)
+            work = check(designs, machine=machine, pages=pages, seed=seed, heat_map=heat_map)
             folder = Path(scratch.enter_context(TemporaryDirectory(prefix="pagelab-")))
-            at_once = jobs or parallel or jobs_.available_processors()
+            window = bounded(window)
+            if live.can_follow(work, copies, jobs, elsewhere=bool(dask or parallel)):
+                following = scratch.enter_context(live.Following(work, window))
             source = record(
                 source,
                 folder / "trace",
-                window=bounded(window),
-                forecast=Forecast(work, bounded(window), at_once),
+                window=window,
+                following=following,
                 follow_exec=follow_exec,
                 code=code,
                 sites=sites,
+                seconds=seconds,
                 progress=progress,
             )
             window = window.of_what_was_recorded
@@ -254,31 +259,55 @@ def compare(
             jobs_.hurried(stop, hurry),
         ):
             found = _source(source, copies)
-            once = tell_once if progress else _be_quiet
-            described = found.describe(window)
-            # First, so that what is said of the machine counts.
-            first = ["heat_map=true"] if heat_map else []
-            work = _simulations(described, designs, machine, pages, seed, once, first)
-            # Pipes are refused where pieces are read.
-            times = len(work)
-            if hurry:
-                # All of them side by side, so that each has come to something.
-                jobs = times
-            if parallel is not None or elsewhere is not None:
+            ended: list[Run | Failure] = []
+            notes: list[str] = []
+            if following is not None and recorded_ is not None:
+                ended, notes = following.ended(Path(recorded_.trace.path), meters, stop, say)
+            if recorded_ is None or _lack(ended, recorded_):
+                described = found.describe(window)
+                # First, so that what is said of the machine counts.
+                first = ["heat_map=true"] if heat_map else []
+                once = tell_once if progress else _be_quiet
+                work = _simulations(described, designs, machine, pages, seed, once, first)
                 work = [replace(job, parallel=parallel, elsewhere=elsewhere) for job in work]
-                jobs, times = jobs or 1, 0
-            with readable.stand_ins(described, times=times, stop=stop) as files:
-                read = files.of(described)
-                grows = not readable.has_pipe(read)
-                work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
-                ended, notes = growth.simulate_all(work, meters, stop, jobs, say)
-                ended = [files.as_named(outcome, described) for outcome in ended]
+                if hurry:
+                    jobs = len(work)  # Side by side, so that each comes to something.
+                ended, notes = _simulated(described, work, meters, stop, jobs, say)
         comparison = _comparison(
             _name(found, recorded_), recorded_, window, ended, notes, interrupted=stop.wanted
         )
         if out is not None:
             comparison.save(out)
     return comparison
+
+
+def _simulated(
+    described: dict[str, Any],
+    work: list[jobs_.Simulation],
+    meters: Display,
+    stop: jobs_.Stop,
+    jobs: int | None,
+    say: Callable[[str], None],
+) -> tuple[list[Run | Failure], list[str]]:
+    """Outcomes of simulations of a source, and what was done about memory."""
+    in_pieces = any(job.parallel is not None or job.elsewhere is not None for job in work)
+    if in_pieces:
+        jobs = jobs or 1
+    # Pipes are refused where pieces are read.
+    times = 0 if in_pieces else len(work)
+    with readable.stand_ins(described, times=times, stop=stop) as files:
+        read = files.of(described)
+        grows = not readable.has_pipe(read)
+        work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
+        ended, notes = growth.simulate_all(work, meters, stop, jobs, say)
+        return [files.as_named(outcome, described) for outcome in ended], notes
+
+
+def _lack(ended: list[Run | Failure], recorded: Recording) -> bool:
+    """True if who has followed a recording has not seen all of it, as on some file systems."""
+    seen = [run.accesses + run.warm_up_accesses for run in ended if isinstance(run, Run)]
+    whole = [run for run in ended if isinstance(run, Run) and run.complete]
+    return not ended or (bool(whole) and min(seen) < recorded.accesses)
 
 
 def _comparison(
@@ -366,6 +395,7 @@ def check(
     pages: str | Sequence[str] | None = None,
     seed: int | None = None,
     build: bool = True,
+    heat_map: bool = False,
     progress: bool = False,
 ) -> list[jobs_.Simulation]:
     """Raises UsageError where `compare` would, without running anything; else what it would run.
@@ -379,7 +409,8 @@ def check(
     pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
     """
     say = tell_once if progress else _be_quiet
-    simulations = _simulations({}, designs, machine, pages, seed, say)
+    first = ["heat_map=true"] if heat_map else []
+    simulations = _simulations({}, designs, machine, pages, seed, say, first)
     for one in simulations if build else []:
         try:
             _core.build(one.design, one.machine, one.overrides)

@@ -34,7 +34,8 @@ class Simulation:
     is what progress and errors call it, with what else tells it apart; the label if empty. Whether
     the machine `may_grow` is for `growth` to look at. With `parallel` the source is cut into
     pieces, so many of which are simulated at once; with `elsewhere` they are simulated by what that
-    is.
+    is. With `so_far` the source is a trace that is still being recorded: it is followed to its end,
+    and that is told about once a second what is known.
     """
 
     label: str
@@ -46,6 +47,7 @@ class Simulation:
     may_grow: bool = False
     parallel: int | None = None
     elsewhere: "Elsewhere | None" = None
+    so_far: Callable[[Run], None] | None = None
 
 
 @dataclass
@@ -236,10 +238,13 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
     finally:
         meter.finish()
     seconds = time.monotonic() - started
-    host = {"seconds": seconds, "accesses_per_second": simulated / seconds}
+    host = {"seconds": seconds}
+    if job.so_far is None:
+        # Following a recording is mostly waiting.
+        host["accesses_per_second"] = simulated / seconds
     if run["stopped"] == INTERRUPTED and most:
         host["share"] = simulated / most
-    whole = Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})
+    whole = _run(job, run, host)
     if whole.accesses:
         return whole
     # A result that says nothing: what ended the run says more.
@@ -247,7 +252,21 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
     return Failure(design=title, error=why, lacks_memory=whole.lacks_memory)
 
 
+def _run(job: Simulation, run: dict[str, Any], host: dict[str, Any]) -> Run:
+    return Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})
+
+
 def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
+    if (tell := job.so_far) is not None:
+        source = json.dumps(job.source | {"follow": True})
+        return _core.simulate(
+            job.design,
+            job.machine,
+            job.overrides,
+            source,
+            progress,
+            so_far=lambda text: tell(_run(job, json.loads(text), {})),
+        )
     source = json.dumps(job.source)
     if job.parallel is None:
         return _core.simulate(job.design, job.machine, job.overrides, source, progress)

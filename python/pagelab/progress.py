@@ -35,9 +35,6 @@ class Meter(Protocol):
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         """`done` accesses of `total`, if that is known; or a text to show instead."""
 
-    def expect(self, text: str) -> None:
-        """Shows what is to come."""
-
     def answer(self, short: str, table: str) -> None:
         """Shows what is known so far, in a line or as a table."""
 
@@ -54,9 +51,6 @@ class Display(Protocol):
 
 class _QuietMeter:
     def update(self, done: int, total: int | None, instead: str = "") -> None:
-        pass
-
-    def expect(self, text: str) -> None:
         pass
 
     def answer(self, short: str, table: str) -> None:
@@ -81,8 +75,8 @@ class _LineMeter:
     last_word: bool
     started: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
+    last_answer: float = 0.0
     done: int = 0
-    expected: bool = False
     lock: Lock = field(default_factory=Lock)
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
@@ -94,14 +88,11 @@ class _LineMeter:
             self.last_line = now
         self._print(instead or status(done, total, now - self.started))
 
-    def expect(self, text: str) -> None:
-        # Once: what is expected changes little.
-        if not self.expected:
-            self.expected = True
-            self._print(text)
-
     def answer(self, short: str, table: str) -> None:
-        self._print(short)
+        now = time.monotonic()
+        if now - self.last_answer >= SECONDS_BETWEEN_LINES:
+            self.last_answer = now
+            self._print(short)
 
     def finish(self) -> None:
         # The error of something that failed at once says all.
@@ -138,9 +129,6 @@ class _BarMeter:
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         self.progress.update(self.task, completed=done, total=total, instead=instead)
-
-    def expect(self, text: str) -> None:
-        pass
 
     def answer(self, short: str, table: str) -> None:
         pass
@@ -232,17 +220,14 @@ class _BottomLineMeter:
     line: BottomLine
     label: str
     started: float = field(default_factory=time.monotonic)
-    expected: str = ""
+    table: str = ""
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         text = instead or status(done, total, time.monotonic() - self.started)
-        self.line.show(f"pagelab: {self.label}: {text}", self.expected)
-
-    def expect(self, text: str) -> None:
-        self.expected = text
+        self.line.show(f"pagelab: {self.label}: {text}", self.table)
 
     def answer(self, short: str, table: str) -> None:
-        self.expected = table
+        self.table = table
 
     def finish(self) -> None:
         self.line.close()

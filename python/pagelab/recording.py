@@ -22,8 +22,7 @@ from pagelab.results import Recording
 from pagelab.window import Window as Window
 
 if TYPE_CHECKING:
-    from pagelab.forecast import Forecast
-    from pagelab.live import Looks
+    from pagelab.live import Following
 
 
 class RecordingError(PagelabError):
@@ -99,7 +98,7 @@ def record(
     defer: bool = False,
     keep_words: bool = False,
     seconds: float | None = None,
-    forecast: "Forecast | Looks | None" = None,
+    following: "Following | None" = None,
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
 
@@ -108,8 +107,8 @@ def record(
     one that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
     without it the one with every feature QEMU has. With `defer` the trace is made when the program
     has ended, of words in a file beside it, which is removed then unless it is to `keep_words`.
-    `forecast` says how long the simulation of the trace will take, or what it says so far; the
-    program is ended when that is enough.
+    The simulations that are `following` begin as soon as there is something, and the program is
+    ended when they know enough.
 
     Raises RecordingError when it was not started. What goes wrong later is in the outcome's
     `incomplete`, and the trace is good up to there.
@@ -142,7 +141,7 @@ def record(
         else:
             text = up_to(done, total, time.monotonic() - started, unit)
         elapsed = time.monotonic() - started
-        if forecast and not made and forecast.look(output, done, elapsed, meter):
+        if following and not made and following.look(output, elapsed, meter):
             enough.set()
         # Nobody knows the program's length: the total is where its recording would end.
         meter.update(done, None, text)
@@ -165,8 +164,6 @@ def record(
     except _core.Error as error:
         raise RecordingError(str(error)) from error
     finally:
-        if forecast:
-            forecast.close()
         meter.finish()
     outcome = json.loads(text)
     outcome["notes"] += _set_id(command[0])

@@ -35,5 +35,5 @@ pub use regions::Regions;
 pub use source::{Source, SourceError, Unit, WarmUp, WarmedUp};
 pub use stores::Stores;
 pub use touched::{Touched, say_touched};
-pub use trace::{DivisibleTrace, Metadata, TraceReader, TraceWriter};
+pub use trace::{DivisibleTrace, Following, Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Window, period_behind};

@@ -203,7 +203,7 @@ fn run(design: &str, keys: &[&str], batches: Vec<Batch>, counted: Range<usize>) 
         counted,
         given: 0,
     };
-    let go_on = &mut |_| ControlFlow::Continue(());
+    let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
     let result = simulate(&config, design, &mut replay, go_on).expect("a built-in design");
     assert!(result.complete, "{design} ends early");
     println!("{accesses} accesses");

@@ -135,7 +135,7 @@ fn main() {
         .collect();
     for name in &names {
         let (stream, generated) = opened(name);
-        let go_on = &mut |_| ControlFlow::Continue(());
+        let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
         let process = || cpu(ClockId::ProcessCPUTime);
         let start = process();
         let mut source = stream.interval(0, None).unwrap();

@@ -160,7 +160,9 @@ mod _core {
 
     #[pyfunction]
     #[allow(clippy::too_many_arguments)] // one for each of Python's
-    #[pyo3(signature = (design, machine, overrides, source, progress, workers=None, survey=None))]
+    #[pyo3(signature = (
+        design, machine, overrides, source, progress, workers=None, survey=None, so_far=None
+    ))]
     fn simulate(
         py: Python<'_>,
         design: &str,
@@ -170,9 +172,11 @@ mod _core {
         progress: Py<PyAny>,
         workers: Option<usize>,
         survey: Option<PathBuf>,
+        so_far: Option<Py<PyAny>>,
     ) -> PyResult<String> {
         let in_pieces = workers.map(|workers| InPieces { workers, survey });
-        super::simulate::simulate(py, design, machine, &overrides, source, progress, in_pieces)
+        let calls = (progress, so_far);
+        super::simulate::simulate(py, design, machine, &overrides, source, calls, in_pieces)
     }
 
     #[pyfunction]

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Between two results of a run that goes on.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A Python callable `(done, total or None, (pieces, of how many) if there are) -> bool`, called
 /// about ten times a second and never more. It ends the run by returning false or by raising.
@@ -12,6 +14,8 @@ pub(crate) struct Callback {
     function: Py<PyAny>,
     next: Instant,
     raised: Option<PyErr>,
+    so_far: Option<Py<PyAny>>,
+    next_look: Instant,
 }
 
 impl Callback {
@@ -20,7 +24,34 @@ impl Callback {
             function,
             next: Instant::now() + INTERVAL,
             raised: None,
+            so_far: None,
+            next_look: Instant::now() + LOOK,
         }
+    }
+
+    /// Calls this, too, with what is known so far: about once a second.
+    pub(crate) fn and_look(mut self, so_far: Option<Py<PyAny>>) -> Self {
+        self.so_far = so_far;
+        self
+    }
+
+    /// To be called often, too; `text` makes what is known so far.
+    pub(crate) fn look(&mut self, text: impl FnOnce() -> String) -> ControlFlow<()> {
+        let Some(function) = &self.so_far else {
+            return ControlFlow::Continue(());
+        };
+        if Instant::now() < self.next_look {
+            return ControlFlow::Continue(());
+        }
+        let text = text();
+        let called = Python::attach(|py| function.call1(py, (text,)).map(drop));
+        // A look takes its time, from the run's.
+        self.next_look = Instant::now() + LOOK;
+        if let Err(error) = called {
+            self.raised = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 
     /// To be called often.

@@ -26,14 +26,19 @@ pub(crate) fn simulate(
     machine: &str,
     overrides: &[String],
     source: &str,
-    progress: Py<PyAny>,
+    (progress, so_far): (Py<PyAny>, Option<Py<PyAny>>),
     in_pieces: Option<InPieces>,
 ) -> PyResult<String> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
     let programs = Programs::from_json(source).map_err(error)?;
-    let mut callback = Callback::new(progress);
+    let mut callback = Callback::new(progress).and_look(so_far);
     let result = py.detach(|| {
         let mut report = |progress: pagelab_machine::Progress| {
+            if let Some(so_far) = progress.so_far {
+                // A result is a tree of numbers and texts.
+                let text = || serde_json::to_string(&so_far()).unwrap_or_default();
+                callback.look(text)?;
+            }
             callback.report_with(progress.accesses, progress.remaining, progress.pieces)
         };
         match (programs, in_pieces) {
@@ -101,7 +106,7 @@ pub(crate) fn build(
     overrides: &[String],
 ) -> PyResult<()> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
-    let go_on = &mut |_| ControlFlow::Continue(());
+    let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
     py.detach(|| pagelab_machine::simulate(&config, design, &mut Nothing, go_on))
         .map(drop)
         .map_err(error)

@@ -1,7 +1,8 @@
 //! Sources of events by their JSON description.
 
 use pagelab_events::{
-    Divisible, DivisibleTrace, Selection, Source, Unit, WarmUp, WarmedUp, Window, open_any,
+    Divisible, DivisibleTrace, Following, Selection, Source, Unit, WarmUp, WarmedUp, Window,
+    open_any,
 };
 use pagelab_workloads::Workload;
 use serde::Deserialize;
@@ -20,6 +21,9 @@ pub(crate) struct SourceSpec {
 enum Origin {
     Trace {
         path: String,
+        /// It is still being written, and read to what will be its end.
+        #[serde(default)]
+        follow: bool,
     },
     Workload {
         name: String,
@@ -79,7 +83,7 @@ impl SourceSpec {
     /// The workload with its parameters, or the trace's path.
     pub(crate) fn name(&self) -> String {
         match &self.origin {
-            Origin::Trace { path } => path.clone(),
+            Origin::Trace { path, .. } => path.clone(),
             Origin::Workload { name, parameters } => {
                 let given: Vec<_> = parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
                 format!("{name}:{}", given.join(","))
@@ -99,7 +103,10 @@ impl SourceSpec {
 
     pub(crate) fn open(&self) -> Result<Box<dyn Source + Send>, String> {
         let source = match &self.origin {
-            Origin::Trace { path } => open_any(path).map_err(|error| error.to_string())?,
+            Origin::Trace { path, follow: true } => {
+                Box::new(Following::open(path).map_err(|error| error.to_string())?)
+            }
+            Origin::Trace { path, .. } => open_any(path).map_err(|error| error.to_string())?,
             Origin::Workload { name, parameters } => {
                 let given: Vec<_> = parameters.clone().into_iter().collect();
                 workload(name)?
@@ -140,7 +147,7 @@ impl SourceSpec {
             ));
         }
         match &self.origin {
-            Origin::Trace { path } => match DivisibleTrace::open(path) {
+            Origin::Trace { path, .. } => match DivisibleTrace::open(path) {
                 Ok(Some(trace)) => Ok(Box::new(trace)),
                 Ok(None) => Err(format!(
                     "{path}: only a pagelab trace in a file can be read in several places at once, as \

@@ -47,6 +47,14 @@ impl Files {
         }
     }
 
+    /// True if a range lies in one mapping of a file.
+    pub(crate) fn covers(&self, start: u64, len: u64, path: &str) -> bool {
+        let before = self.0.range(..=start).next_back();
+        before.is_some_and(|(_, mapped)| {
+            mapped.path == path && start.saturating_add(len) <= mapped.end
+        })
+    }
+
     /// First address, length and path of each.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64, &str)> {
         let all = self.0.iter();

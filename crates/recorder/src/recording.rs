@@ -334,7 +334,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                     Some(before) => {
                         if let Some(process) = self.processes.get_mut(&active.process) {
                             for (start, len, offset, path) in maps::files(&text) {
-                                self.mapped.add(process.number(), start, len, &path);
+                                let told = self.mapped.add(process.number(), start, len, &path);
+                                self.output.batch().definitions.extend(told);
                                 process.files.map(start, len, offset, Some(path));
                             }
                         }
@@ -484,7 +485,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             match control {
                 Control::Map { addr, len, .. } => {
                     if let Some(path) = &path {
-                        self.mapped.add(process.number(), addr, len, path);
+                        let told = self.mapped.add(process.number(), addr, len, path);
+                        self.output.batch().definitions.extend(told);
                         let pid = process.pid();
                         self.code.generated.mapped(process.number(), pid, path);
                     }
@@ -523,7 +525,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         };
         let process = parent.fork(number, pid);
         for (start, len, path) in process.files.all() {
-            self.mapped.add(number, start, len, path);
+            let told = self.mapped.add(number, start, len, path);
+            self.output.batch().definitions.extend(told);
         }
         let parent = parent.number();
         self.code.generated.forked(parent, number);
@@ -613,7 +616,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         if self.output.with_code {
             let definitions = &mut self.output.batch().definitions;
             definitions.extend(self.code.generated.definitions());
-            definitions.extend(self.mapped.definitions());
         }
         (self.notes, self.output)
     }

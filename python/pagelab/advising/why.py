@@ -6,17 +6,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagelab import advice, annotating, api, granted
+from pagelab import advice, annotating, api, granted, units
 from pagelab.advising import perf_stat
 from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.annotating import By
 from pagelab.machine import MachineBase
 from pagelab.measuring.given_pages import OWN
-from pagelab.results import Comparison
+from pagelab.results import Comparison, Run
 from pagelab.window import OF_PROGRAMS
 
 # Page sizes that memory is backed with, by the kernel's mode.
 _PAGES = {"always": "2M", "madvise": "madvise", "never": "4K"}
+# A program is ended after as many seconds of recording, once for each setting.
+_SECONDS = 60.0
 # Rows that are named, and the least share that makes one worth it.
 _ROWS = 3
 _WORTH = 0.1
@@ -29,8 +31,8 @@ class Why:
     machine: str
     predicted: dict[str, float]
     unchanged: Comparison
-    fell_back: list[str]
-    """Sentences on settings whose huge pages found no free block."""
+    notes: list[str]
+    """Sentences on settings whose huge pages found no free block, and on what was recorded."""
     perf: str
     """The command line of `perf stat` that shows it."""
     expected: dict[str, dict[str, float]]
@@ -53,7 +55,7 @@ class Why:
             named = [f"{name} ({share:.0%})" for name, share in shares[:_ROWS] if share >= _WORTH]
             text = f"{what} take {of_all:.1%} of the time"
             found.append(f"{text}, in {', '.join(named)}." if named else f"{text}.")
-        return [*found, *self.fell_back]
+        return [*found, *self.notes]
 
 
 def ask(
@@ -72,6 +74,7 @@ def ask(
     def simulated(
         environment: dict[str, str], pages: list[str], *, heat_map: bool = False
     ) -> Comparison:
+        """Comparison of page sizes, simulated while the program is recorded."""
         with _given(environment), _output_thrown_away():
             return api.compare(
                 list(command),
@@ -80,6 +83,7 @@ def ask(
                 pages=pages,
                 window=OF_PROGRAMS,
                 heat_map=heat_map,
+                seconds=_SECONDS,
                 progress=progress,
             )
 
@@ -95,24 +99,44 @@ def ask(
     }
     runs = {UNCHANGED: base}
     runs |= {one.name: run for one in without for run in unchanged.runs if run.pages == "4K"}
-    fell_back: list[str] = []
+    notes: list[str] = []
     for one in candidates:
         if not one.no_huge_pages:
-            run = simulated(one.environment, [own if one.size == OWN else one.size]).runs[0]
+            with_it = simulated(one.environment, [own if one.size == OWN else one.size])
+            run = with_it.runs[0]
             runs[one.name] = run
             predicted[one.name] = base.elapsed / run.elapsed
+            if _ended(unchanged) or _ended(with_it):
+                # They have not come to the same place.
+                predicted[one.name] *= _instructions(run) / _instructions(base)
             if said := granted.why_none(run) or granted.fell_back(run):
-                fell_back.append(f"{one.name}: {said}.")
+                notes.append(f"{one.name}: {said}.")
+    if _ended(unchanged):
+        done = units.count(_instructions(base))
+        notes.append(
+            f"Recorded was what the program does in {units.duration(_SECONDS)} under the emulator, "
+            f"its first {done} instructions: predictions and expected counts are of those."
+        )
     alone = unchanged.model_copy(update={"runs": [base]})
     found = perf_stat.events(base.machine_name)
     return Why(
         base.machine_name,
         predicted,
         alone,
-        fell_back,
+        notes,
         perf_stat.command(found, command),
         perf_stat.expected(found, runs),
     )
+
+
+def _ended(comparison: Comparison) -> bool:
+    """True if the program was not recorded to its end."""
+    recorded = comparison.recording
+    return recorded is not None and recorded.ended_after is not None
+
+
+def _instructions(run: Run) -> int:
+    return run.instructions if run.sample is None else run.sample.instructions
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`pagelab compare`: the main job, from a program to a table and a report."""
 
 import shlex
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,14 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pagelab import api, recording, store, units
+from pagelab import api, live, recording, store, units
 from pagelab import sites as whose
 from pagelab import window as window_
 from pagelab.cli import complete, options
 from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
-from pagelab.forecast import Forecast
-from pagelab.jobs import Simulation, available_processors
-from pagelab.live import Looks
 from pagelab.recorded import summary
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
@@ -47,7 +45,7 @@ _Precision = Annotated[
     typer.Option(
         min=0,
         metavar="PERCENT",
-        help="With --sample, end PROGRAM when speeds are known to so many percent.",
+        help="With --sample, end PROGRAM, after 30 s, when speeds are known to so many percent.",
     ),
 ]
 _FollowExec = Annotated[
@@ -117,8 +115,7 @@ def compare(
     Exits with the program's own status; 125 where pagelab fails, 126 or 127 where the program
     cannot be run or is not there, 130 (SIGTERM: 143) where the simulation was stopped.
     """
-    # First: measuring the machine may take minutes.
-    store.check(out)
+    store.check(out)  # First: measuring the machine may take minutes.
     window = window_.parse(skip, limit, sample, in_instructions, warm_up)
     chosen = options.with_systems(options.designs(designs), system)
     sizes = options.page_sizes(pages, thp)
@@ -128,13 +125,15 @@ def compare(
     machine = machine or options.usual_machine(asked, quiet=quiet)
     machines = options.fragmented(options.machines(machine, changes), buddyinfo, quiet=quiet)
     # A wrong key is said before the program runs, and so is a design that will come to nothing.
-    work = api.check(
-        chosen, machine=machines, pages=sizes, seed=seed, build=bool(program), progress=not quiet
-    )
+    on: dict[str, Any] = {"machine": machines, "pages": sizes, "seed": seed, "heat_map": heat_map}
+    work = api.check(chosen, build=bool(program), progress=not quiet, **on)
     directory = store.directory(out, name)
-    with store.nothing_left_of(directory):
+    following = None
+    with store.nothing_left_of(directory), ExitStack() as stack:
         file = directory / f"{name}.trace"
         if isinstance(asked, list):
+            if live.can_follow(work, copies, jobs, elsewhere=bool(dask or parallel)):
+                following = stack.enter_context(live.Following(work, window, precision / 100))
             asked = _record(
                 asked,
                 file,
@@ -146,23 +145,22 @@ def compare(
                 sites=sites,
                 qemu=qemu,
                 cpu=cpu,
-                **_until(work, window, jobs or parallel, seconds, precision),
+                seconds=120 if seconds is None and window.sample else seconds,
+                following=following,
             )
             window = window.of_what_was_recorded
         try:
             comparison = api.compare(
                 asked,
                 chosen,
-                machine=machines,
-                pages=sizes,
+                **on,
                 copies=copies,
-                seed=seed,
                 window=window,
-                heat_map=heat_map,
                 jobs=jobs,
                 parallel=parallel,
                 dask=dask,
                 progress=not quiet,
+                following=following,
             )
             keep_trace |= comparison.interrupted  # It has cost more than the simulation.
         finally:
@@ -171,21 +169,6 @@ def compare(
         show_ = partial(_show, comparison, rest=file, as_json=as_json, quiet=quiet)
         options.save_and_show(lambda: comparison.save(directory), show_)
     _leave(comparison)
-
-
-def _until(
-    work: list[Simulation],
-    window: Window,
-    at_once: int | None,
-    seconds: float | None,
-    precision: float,
-) -> dict[str, Any]:
-    """End of a recording, and what is said meanwhile: of a sample the answer so far."""
-    at_once = at_once or available_processors()
-    if not window.sample:
-        return {"seconds": seconds, "forecast": Forecast(work, window, at_once)}
-    looks = Looks(work, window, at_once, precision / 100)
-    return {"seconds": 120 if seconds is None else seconds, "forecast": looks}
 
 
 def _given(

@@ -256,7 +256,11 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
         (
             f"simulating {comparison.label(run)}",
             f"{units.duration(float(run.host.get('seconds', 0)))}, "
-            f"{units.count(float(run.host.get('accesses_per_second', 0)))} accesses/s",
+            + (
+                f"{units.count(float(run.host['accesses_per_second']))} accesses/s"
+                if "accesses_per_second" in run.host
+                else "beside the recording"
+            ),
         )
         for run in comparison.runs
     ]

@@ -56,6 +56,10 @@ pub(super) struct Contents {
     pub(super) code_index: Vec<IndexEntry>,
     /// Damage that ends the file before its time, and where.
     pub(super) damage: Option<(u64, &'static str)>,
+    /// Place behind the last whole block, of a file that was scanned.
+    pub(super) end: u64,
+    /// The index is there.
+    pub(super) has_index: bool,
 }
 
 /// The index of a complete file; `None` when the file has none, or a damaged one.
@@ -114,7 +118,8 @@ pub(super) fn read_index(
     Ok(good.then_some(Contents {
         index,
         code_index,
-        damage: None,
+        has_index: true,
+        ..Contents::default()
     }))
 }
 
@@ -134,6 +139,7 @@ pub(super) fn scan(input: &mut (impl Read + Seek), first: u64, size: u64) -> io:
             break;
         };
         if header.tag == Tag::Index {
+            contents.has_index = true;
             break;
         }
         if body + u64::from(header.len) > size {
@@ -152,5 +158,6 @@ pub(super) fn scan(input: &mut (impl Read + Seek), first: u64, size: u64) -> io:
         });
         offset = body + u64::from(header.len);
     }
+    contents.end = offset;
     Ok(contents)
 }

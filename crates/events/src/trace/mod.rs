@@ -8,12 +8,14 @@ mod contents;
 pub(crate) mod controls;
 mod definitions;
 mod divisible;
+mod following;
 mod metadata;
 mod reader;
 pub(crate) mod varint;
 mod writer;
 
 pub use divisible::DivisibleTrace;
+pub use following::Following;
 pub use metadata::Metadata;
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

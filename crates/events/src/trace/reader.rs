@@ -5,7 +5,7 @@ use super::contents::{Contents, read_header, read_index, read_metadata, scan};
 use super::controls::Entry;
 use super::{IndexEntry, MAGIC, Metadata, NO_DEFINITION, definitions};
 use crate::{Batch, CodeTable, Control, Definition, Flow, Source, SourceError};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -46,9 +46,23 @@ pub struct TraceReader<R = File> {
     flow_of: u32,
     /// Accesses in the chunks not loaded yet.
     later: u64,
+    /// Place behind the last whole block that is known, in a file without an index.
+    end: u64,
 }
 
 impl TraceReader<File> {
+    /// True while the file's writer has it.
+    pub(super) fn is_being_written(&self) -> bool {
+        // A file system without locks has no answer.
+        match self.input.try_lock_shared() {
+            Ok(()) => {
+                let _ = self.input.unlock();
+                false
+            }
+            Err(error) => matches!(error, TryLockError::WouldBlock),
+        }
+    }
+
     /// Opens a trace file.
     ///
     /// # Errors
@@ -94,6 +108,8 @@ impl<R: Read + Seek> TraceReader<R> {
             index,
             code_index,
             damage,
+            end,
+            ..
         } = match index {
             Some(index) => index,
             None => scan(&mut input, first, size).map_err(io)?,
@@ -123,6 +139,7 @@ impl<R: Read + Seek> TraceReader<R> {
             flow_at: 0,
             flow_of: 0,
             later: 0,
+            end,
         };
         reader.seek_chunk(0);
         Ok(reader)
@@ -230,9 +247,10 @@ impl<R: Read + Seek> TraceReader<R> {
     /// Reads the names, which stand after the last chunk: whoever reads a part of a trace wants them too.
     /// A file without its index was not finished: what is after its last chunk may be damaged.
     fn read_names(&mut self) -> Result<(), SourceError> {
-        if std::mem::replace(&mut self.names_read, true) || !self.complete {
+        if self.names_read || !self.complete {
             return Ok(());
         }
+        self.names_read = true;
         let end = self.index.last().map_or(0, |chunk| chunk.offset);
         let first = (self.code_index).partition_point(|code| code.offset < end);
         for at in first..self.code_index.len() {
@@ -241,6 +259,35 @@ impl<R: Read + Seek> TraceReader<R> {
             self.found(read, code.offset)?;
         }
         Ok(())
+    }
+
+    /// Takes in what has been written since the file was opened without an index, or looked at last. What it ends with
+    /// is damage only if its writing has `ended`.
+    pub(super) fn look_further(&mut self, ended: bool) -> Result<(), SourceError> {
+        let size = self.input.seek(SeekFrom::End(0));
+        let found = size.and_then(|size| scan(&mut self.input, self.end, size));
+        let found = found.map_err(|error| SourceError::Io {
+            name: self.name.clone(),
+            error,
+        })?;
+        self.later += accesses_of(&found.index);
+        self.index.extend(found.index);
+        self.code_index.extend(found.code_index);
+        self.damage = found.damage.filter(|_| ended);
+        self.complete = found.has_index;
+        self.end = found.end;
+        Ok(())
+    }
+
+    /// True if there is a chunk that has not been loaded.
+    pub(super) fn has_chunk(&self) -> bool {
+        self.next_chunk < self.index.len()
+    }
+
+    /// The names behind the last chunk, unless they have come before.
+    pub(super) fn rest_of_names(&mut self) -> Result<Vec<Definition>, SourceError> {
+        self.read_names()?;
+        Ok(std::mem::take(&mut self.defined))
     }
 
     /// Turns what came of reading the block at `offset` into the caller's error.

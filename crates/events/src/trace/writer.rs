@@ -25,7 +25,7 @@ pub struct TraceWriter<W: Write> {
     /// Definitions so far, those not written yet, and the places of their blocks.
     table: CodeTable,
     definitions: Definitions,
-    /// Names, which stand after the last chunk.
+    /// Names of code that the program has made, which stand after the last chunk.
     names: Vec<Definition>,
     code_index: Vec<IndexEntry>,
     /// The process and thread whose flow it is. `None` as long as there was no code.
@@ -42,12 +42,15 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl TraceWriter<File> {
-    /// Creates the file, or empties it when it exists.
+    /// Creates the file, or empties it when it exists. It stays locked until the trace has ended, for who follows it.
     ///
     /// # Errors
     /// When the system refuses; so do all methods that return [`io::Result`].
     pub fn create(path: impl AsRef<Path>, metadata: &Metadata) -> io::Result<Self> {
-        Self::new(File::create(path)?, metadata)
+        let file = File::create(path)?;
+        // Not to be had on some file systems, and not needed to write.
+        let _ = file.try_lock();
+        Self::new(file, metadata)
     }
 
     /// Gives up after an error: cuts the file back to the last whole chunk, so that what was
@@ -205,7 +208,7 @@ impl<W: Write> TraceWriter<W> {
         if !self.table.define(definition.clone()) {
             return Err(invalid(NO_DEFINITION));
         }
-        if definition.is_name() {
+        if definition.is_name() && !matches!(definition, Definition::Mapping { .. }) {
             self.names.push(definition.clone());
         } else if self.definitions.push(definition)? {
             self.flush_definitions()?;

@@ -21,4 +21,12 @@ impl Memory {
             data_frames: os.frames().data_frames_by_node(),
         }
     }
+    /// Nothing is known of it.
+    pub(crate) fn unknown(os: &Os) -> Self {
+        Memory {
+            map: Vec::new(),
+            free_2m_blocks: 0,
+            data_frames: vec![0; os.frames().buddy().nodes()],
+        }
+    }
 }

@@ -50,6 +50,25 @@ impl<M: Mmu> Machine<M> {
         self.outcome().result(config, design, stopped)
     }
 
+    /// Result of a run that goes on, of a sample up to its last whole window. It has neither memory map nor code.
+    /// Where nothing is cut, the clock lacks the last accesses.
+    pub(crate) fn so_far(&self, config: &MachineConfig, design: DesignName) -> RunResult {
+        let outcome = Outcome {
+            measured: self.measured_so_far(),
+            simulated: self.counts.accesses,
+            skipped_instructions: self.counts.skipped_instructions,
+            exited: false,
+            memory: Memory::unknown(&self.os),
+            by_code: Vec::new(),
+            heat_map: None,
+            timeline: self.timeline.clone().finish(self.sample()),
+            own: self.own_counters(),
+            os: self.os.statistics(self.mmu.table()),
+            has_programs: self.has_programs(),
+        };
+        outcome.result(config, design, None)
+    }
+
     /// Outcome of the run so far.
     pub(crate) fn outcome(mut self) -> Outcome {
         self.finish_all();

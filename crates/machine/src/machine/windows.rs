@@ -186,6 +186,27 @@ impl<M: Mmu> Machine<M> {
         .collect()
     }
 
+    /// All windows that have ended; the whole where nothing is cut.
+    pub(crate) fn measured_so_far(&self) -> Measured {
+        let ended = &self.windows;
+        if !ended.cut {
+            return Measured {
+                totals: self.totals(),
+                cores: self.core_totals(),
+                walk_latency: self.timing.walk_latency.clone(),
+                windows: Vec::new(),
+                initialisation: Totals::default(),
+            };
+        }
+        Measured {
+            totals: ended.measured,
+            cores: ended.measured_cores.clone(),
+            walk_latency: ended.walk_latency.clone(),
+            windows: ended.ended.clone(),
+            initialisation: ended.initialisation,
+        }
+    }
+
     /// Everything that was measured.
     pub(crate) fn measured(&mut self) -> Measured {
         if !self.windows.cut {

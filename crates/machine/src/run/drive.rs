@@ -100,10 +100,17 @@ fn run_whole<M: ConfiguredMmu>(
     let mmu = M::build(config, &os)?;
     let mut machine = Machine::new(config, os, mmu, M::statistics)?;
     let stopped = match &mut drive.sources {
-        Sources::One(source) => match config.threads_turn() {
-            0 => run_one(&mut machine, *source, drive.progress),
-            turn => run_one(&mut machine, &mut Turns::new(*source, turn), drive.progress),
-        },
+        Sources::One(source) => {
+            let mut turns;
+            let source: &mut dyn Source = match config.threads_turn() {
+                0 => *source,
+                turn => {
+                    turns = Turns::new(*source, turn);
+                    &mut turns
+                }
+            };
+            run_one(&mut machine, (config, drive.design), source, drive.progress)
+        }
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
         Sources::Pieces(_) | Sources::Apart(_) => None,
     };
@@ -113,6 +120,7 @@ fn run_whole<M: ConfiguredMmu>(
 /// Takes a source through a machine; returns why it ended early, if it did.
 fn run_one<M: Mmu>(
     machine: &mut Machine<M>,
+    (config, design): (&MachineConfig, DesignName),
     source: &mut dyn Source,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Option<Stopped> {
@@ -128,13 +136,17 @@ fn run_one<M: Mmu>(
         }
         machine.set_warm_up(source.warm_up());
         machine.define_code(&batch);
-        if let Err(error) = machine.run(&batch) {
+        // Nothing has happened while a source waits.
+        if !batch.is_empty()
+            && let Err(error) = machine.run(&batch)
+        {
             return Some(error.into());
         }
         let progress_now = Progress {
             accesses: machine.accesses(),
             remaining: source.remaining(),
             pieces: None,
+            so_far: Some(&|| machine.so_far(config, design)),
         };
         if progress(progress_now).is_break() {
             return Some(Stopped::interrupted());

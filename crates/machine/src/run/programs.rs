@@ -55,6 +55,7 @@ fn read<M: Mmu>(
         accesses: machine.accesses(),
         remaining: left.sum(),
         pieces: None,
+        so_far: None,
     };
     match progress(progress_now) {
         ControlFlow::Continue(()) => Ok(()),

@@ -277,7 +277,7 @@ fn each_program_has_its_own() {
     let mut programs = [vec![ADD, LOAD], vec![MULTIPLY, MULTIPLY, LOAD]]
         .map(|block| Chain::new(vec![block], 20_000));
     let [one, other] = &mut programs;
-    let mut go_on = |_| ControlFlow::Continue(());
+    let mut go_on = |_: pagelab_machine::Progress| ControlFlow::Continue(());
     let result = simulate_programs(&config, "ideal", &mut [one, other], &mut go_on).unwrap();
     let cycles: Vec<u64> = result.per_core.iter().map(|core| core.cycles).collect();
     close(cycles[0] as f64 / 20_000.0, 4.0 + 1.0);

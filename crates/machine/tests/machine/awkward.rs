@@ -389,7 +389,7 @@ proptest! {
                 continue;
             };
             let cut = |workers| {
-                let go_on = &mut |_| ControlFlow::Continue(());
+                let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
                 simulate_in_pieces(&machine, &design, &stream, workers, Some(count), go_on).unwrap()
             };
             let one = cut(1);

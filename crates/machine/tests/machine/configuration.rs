@@ -143,7 +143,7 @@ fn what_cannot_be_built_is_named() {
             Err(error) => error.to_string(),
             Ok(config) => {
                 let mut nothing = crate::common::Cut::new(&[], 1);
-                let mut go_on = |_| ControlFlow::Continue(());
+                let mut go_on = |_: pagelab_machine::Progress| ControlFlow::Continue(());
                 let simulated = simulate(&config, "radix", &mut nothing, &mut go_on);
                 simulated.expect_err(bad).to_string()
             }

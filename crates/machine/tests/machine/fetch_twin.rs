@@ -350,7 +350,7 @@ proptest! {
         if cores == 1 {
             // Wherever the stream is cut, in the middle of blocks: the same memory, and each line once.
             let held = Held(batches(&blocks, &executed, length));
-            let go_on = &mut |_| ControlFlow::Continue(());
+            let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
             let cut = simulate_in_pieces(&config, "radix", &held, 2, Some(pieces), go_on).unwrap();
             prop_assert_eq!(&cut.stopped, &None);
             prop_assert_eq!(&cut.os, &result.os);
@@ -407,7 +407,7 @@ fn cut_in_two(before: usize, accesses: usize) {
     ]);
     let whole = run(&config, "radix", &mut batches(&blocks, &executed, 700));
     let held = Held(batches(&blocks, &executed, 700));
-    let go_on = &mut |_| ControlFlow::Continue(());
+    let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
     let cut = simulate_in_pieces(&config, "radix", &held, 1, Some(2), go_on).unwrap();
     // The second begins to warm up, or to be measured, within the block and before its second page.
     let pieces = cut.pieces.as_ref().unwrap();

@@ -296,7 +296,7 @@ fn pieces_make_one_picture() {
         let (events, _) = generated(seed, 3000 + 331 * seed, 1 << (20 + 2 * seed));
         let whole = run(&drawn(), "radix", &mut Cut::new(&events, 100));
         let cut = |count| -> RunResult {
-            let go_on = &mut |_| ControlFlow::Continue(());
+            let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
             let stream = Held(events.clone());
             simulate_in_pieces(&drawn(), "radix", &stream, 2, Some(count), go_on).unwrap()
         };

@@ -167,7 +167,7 @@ fn impossible_rates_are_refused() {
             Err(error) => error.to_string(),
             Ok(config) => {
                 let mut source = Cut::new(&[], 1);
-                let mut go_on = |_| std::ops::ControlFlow::Continue(());
+                let mut go_on = |_: pagelab_machine::Progress| std::ops::ControlFlow::Continue(());
                 pagelab_machine::simulate(&config, "radix", &mut source, &mut go_on)
                     .unwrap_err()
                     .to_string()

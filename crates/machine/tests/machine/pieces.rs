@@ -23,7 +23,7 @@ fn pieces(
     workers: usize,
     count: u64,
 ) -> RunResult {
-    let progress = &mut |_| ControlFlow::Continue(());
+    let progress = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
     simulate_in_pieces(config, design, stream, workers, Some(count), progress).unwrap()
 }
 
@@ -308,7 +308,7 @@ fn others_have_used_the_last_level_before() {
 fn what_cannot_be_cut_is_refused() {
     let stream = faults();
     let refusal_of = |design: &str, config: &MachineConfig, stream: &dyn Divisible| {
-        let progress = &mut |_| ControlFlow::Continue(());
+        let progress = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
         let result = simulate_in_pieces(config, design, stream, 2, Some(4), progress);
         result.map(|_| ()).unwrap_err().to_string()
     };

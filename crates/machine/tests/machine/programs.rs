@@ -172,7 +172,7 @@ fn initialisation_says_how_far_it_is_and_can_be_broken_off() {
         }
     }
     let mut calls = 0;
-    let mut third = |_| {
+    let mut third = |_: pagelab_machine::Progress| {
         calls += 1;
         if calls == 3 {
             ControlFlow::Break(())

@@ -64,6 +64,7 @@ impl Crew {
                     accesses: done,
                     remaining: Some(accesses.saturating_sub(done)),
                     pieces: pieces.map(|all| (self.ended.load(Ordering::Relaxed), all)),
+                    so_far: None,
                 };
                 if progress(now).is_break() {
                     self.stop.store(true, Ordering::Relaxed);
