@@ -38,6 +38,8 @@ impl PageId {
 #[derive(Clone, Debug)]
 pub struct PageDirectory {
     numbers: HashMap<(Asid, u64), u32>,
+    /// The last one asked for: most faults are in the region of the one before.
+    last: Option<((Asid, u64), u32)>,
     /// By number; of those that are given back, what they were last.
     gibs: Vec<(Asid, u64)>,
     /// Numbers given back, in that order: they are given out again when there are no others.
@@ -73,6 +75,7 @@ impl PageDirectory {
         assert!(most <= MAX_GIBS);
         PageDirectory {
             numbers: HashMap::new(),
+            last: None,
             gibs: Vec::new(),
             given_back: VecDeque::new(),
             most,
@@ -84,8 +87,20 @@ impl PageDirectory {
     ///
     /// # Errors
     /// [`DirectoryFull`] when a new 1 GiB region cannot be numbered any more.
+    #[inline]
     pub fn gib(&mut self, asid: Asid, address: VirtAddr) -> Result<u32, DirectoryFull> {
         let key = (asid, address.0 >> GIB_SHIFT);
+        match self.last {
+            Some((last, number)) if last == key => Ok(number),
+            _ => {
+                let number = self.number(key)?;
+                self.last = Some((key, number));
+                Ok(number)
+            }
+        }
+    }
+
+    fn number(&mut self, key: (Asid, u64)) -> Result<u32, DirectoryFull> {
         if let Some(&number) = self.numbers.get(&key) {
             return Ok(number);
         }
@@ -105,6 +120,7 @@ impl PageDirectory {
     /// Gives back the numbers of an address space that has ended. Until they are given out again,
     /// [`PageDirectory::resolve`] and [`PageDirectory::gibs`] know them still.
     pub fn give_back(&mut self, asid: Asid) {
+        self.last = None;
         for (index, key) in self.gibs.iter().enumerate() {
             let number = (index as u32) << PAGES_PER_GIB_SHIFT;
             if key.0 == asid && self.numbers.get(key) == Some(&number) {
@@ -191,6 +207,15 @@ mod tests {
         assert_eq!(directory.page(Asid(3), Vpn(1 << 18)), Ok(third));
         assert_eq!(directory.resolve(third), (Asid(3), Vpn(1 << 18)));
         assert_eq!(directory.resolve(kept), (Asid(1), Vpn(7)));
+    }
+
+    #[test]
+    fn a_number_that_is_given_back_is_given_out_anew() {
+        let mut directory = PageDirectory::of_at_most(1);
+        let number = directory.gib(Asid(1), VirtAddr(0)).unwrap();
+        directory.give_back(Asid(1));
+        assert_eq!(directory.gib(Asid(1), VirtAddr(0)), Ok(number));
+        assert_eq!(directory.gib(Asid(2), VirtAddr(0)), Err(DirectoryFull));
     }
 
     #[test]
