@@ -112,6 +112,7 @@ pub(crate) fn may_be_huge(vma: &Vma, policy: PagePolicy) -> bool {
 }
 
 /// Page sizes with entries of their own that a fault would like to map, best first.
+#[inline]
 fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
     if !policy.allows_huge(vma.advice == HugeAdvice::Wanted) || !takes_folios(vma) {
         return &[];
@@ -195,7 +196,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 _ => self.statistics.fallbacks_2m += 1,
             }
         }
-        if policy == PagePolicy::Reserved
+        if matches!(policy, PagePolicy::Reserved)
             && takes_folios(vma)
             && let Some(size) = self.map_reserved(vma, page, writable)?
         {

@@ -347,10 +347,10 @@ impl FrameTable {
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page.id)), count + 1];
         if count & IN_FOLIO != 0 {
             self.add_to_folio(head, page.asid);
-        } else if count == 0 && self.reclaim.is_some() {
-            self.list(head, self.unit_order(head));
         }
-        self.note_accessed(head);
+        if self.reclaim.is_some() {
+            self.note_added(head, count == 0);
+        }
     }
 
     /// Notes that a page maps a block no more, and frees it when nothing else holds it. Returns
@@ -477,6 +477,7 @@ impl FrameTable {
     }
 
     /// Counts frames that hold data from now on.
+    #[inline]
     pub(crate) fn count_data(&mut self, frames: u32) {
         self.data_frames += frames;
         self.peak_data_frames = self.peak_data_frames.max(self.data_frames);

@@ -71,12 +71,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
     pub(crate) fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
-        // For a larger page that is not asked for nobody waits (`vma_thp_gfp_mask`).
-        let room = match size {
-            PageSize::Base4K => self.make_room(1),
-            _ => self.frames.has_room(size.base_pages()),
-        };
-        if !room {
+        if self.frames.reclaim.is_some() && !self.has_room_for(size) {
             return None;
         }
         if self.frames.evicts_at_faults()

@@ -94,6 +94,7 @@ impl SharedMemory {
     }
 
     /// True if a page has left memory.
+    #[inline]
     pub(crate) fn is_dropped(&self, slot: u32) -> bool {
         self.chunks[(slot / CHUNK) as usize][(slot % CHUNK) as usize] == DROPPED
     }

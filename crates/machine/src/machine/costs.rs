@@ -89,6 +89,17 @@ impl Costs {
         self.shootdown
     }
 
+    /// Time of making room, which few operations need.
+    #[inline]
+    fn of_scarce_memory(&self, effects: &Effects) -> u64 {
+        if effects.pages_compacted | effects.pages_read | effects.pages_written == 0 {
+            return 0;
+        }
+        effects.pages_compacted * self.migrate_4k
+            + effects.pages_read * self.read_page
+            + effects.pages_written * self.write_page
+    }
+
     /// Time of what an operation did: (in the kernel at large, on migrations).
     pub(crate) fn of(&self, effects: &Effects) -> (u64, u64) {
         let work = &effects.work;
@@ -104,9 +115,7 @@ impl Costs {
             + effects.entries_unmapped * self.unmap
             + effects.frames_freed * self.free_4k
             + work.probes * self.probe
-            + effects.pages_compacted * self.migrate_4k
-            + effects.pages_read * self.read_page
-            + effects.pages_written * self.write_page;
+            + self.of_scarce_memory(effects);
         let shootdowns = work.displaced.len() as u64 + effects.shootdowns;
         let migration = effects.pages_migrated * self.migrate_4k + shootdowns * self.shootdown;
         (kernel, migration)

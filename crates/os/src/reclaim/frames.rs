@@ -1,5 +1,6 @@
 //! Units of memory in the lists: when they come, change and go.
 
+use super::Reclaim;
 use super::lru::Kind;
 use crate::frame_table::{FrameTable, data_size};
 use crate::tag;
@@ -20,14 +21,23 @@ impl FrameTable {
     }
 
     /// Adds a unit that was just mapped to the lists.
-    #[inline]
     pub(crate) fn list(&mut self, head: Pfn, order: u32) {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.lru.add(head, 1 << order, Kind::Anonymous);
         }
     }
 
+    /// Notes that a page maps a unit, as the first one or not.
+    #[cold]
+    pub(crate) fn note_added(&mut self, head: Pfn, first: bool) {
+        if first {
+            self.list(head, self.unit_order(head));
+        }
+        self.note_accessed(head);
+    }
+
     /// Notes that a page is a file's, and whether it is code; pages of shared memory are in no list.
+    #[inline]
     pub(crate) fn list_as_slot(&mut self, pfn: Pfn, is_file: bool, is_code: bool) {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.lru.remove(pfn, 1);
@@ -96,10 +106,13 @@ impl FrameTable {
     }
 
     /// True if programs may have so many frames more.
+    #[inline]
     pub(crate) fn has_room(&self, frames: u32) -> bool {
-        let Some(reclaim) = &self.reclaim else {
-            return true;
-        };
+        let limits = self.reclaim.as_deref();
+        limits.is_none_or(|reclaim| self.is_within(reclaim, frames))
+    }
+
+    fn is_within(&self, reclaim: &Reclaim, frames: u32) -> bool {
         let used = self.data_frames() + self.table_frames();
         let free = self.buddy.free_frames();
         used + frames <= reclaim.max && free >= frames + reclaim.reserve

@@ -30,6 +30,16 @@ impl<T: PageTable> Mapper<'_, T> {
         self.frames.has_room(frames) || self.reclaim_for(frames)
     }
 
+    /// True if there is room for a page of a size, or was made. For a larger one that is not asked for nobody waits
+    /// (`vma_thp_gfp_mask`).
+    #[cold]
+    pub(crate) fn has_room_for(&mut self, size: PageSize) -> bool {
+        match size {
+            PageSize::Base4K => self.make_room(1),
+            _ => self.frames.has_room(size.base_pages()),
+        }
+    }
+
     #[cold]
     fn reclaim_for(&mut self, frames: u32) -> bool {
         for _ in 0..TRIES {

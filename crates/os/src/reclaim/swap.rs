@@ -31,15 +31,10 @@ impl FrameTable {
     }
 
     /// Frees what a range has in the swap device.
+    #[inline]
     pub(crate) fn forget_swapped(&mut self, asid: Asid, pages: Range<u64>) {
         if let Some(reclaim) = &mut self.reclaim {
-            let gone: Vec<u64> = reclaim
-                .swapped_within(asid, pages)
-                .map(|(vpn, _)| vpn)
-                .collect();
-            for vpn in gone {
-                reclaim.swapped.remove(&(asid, vpn));
-            }
+            reclaim.forget(asid, pages);
         }
     }
 
@@ -65,6 +60,16 @@ impl FrameTable {
 }
 
 impl super::Reclaim {
+    fn forget(&mut self, asid: Asid, pages: Range<u64>) {
+        let gone: Vec<u64> = self
+            .swapped_within(asid, pages)
+            .map(|(vpn, _)| vpn)
+            .collect();
+        for vpn in gone {
+            self.swapped.remove(&(asid, vpn));
+        }
+    }
+
     fn swapped_within(
         &self,
         asid: Asid,
@@ -78,6 +83,7 @@ impl super::Reclaim {
 
 impl<T: PageTable> Mapper<'_, T> {
     /// Reads a page back from the swap device (`do_swap_page` in mm/memory.c).
+    #[cold]
     pub(crate) fn swap_in(
         &mut self,
         vma: &Vma,
@@ -103,6 +109,7 @@ impl<T: PageTable> Mapper<'_, T> {
     }
 
     /// Notes that a page of a file was read again.
+    #[cold]
     pub(crate) fn note_read(&mut self, slot: u32, pfn: Pfn) {
         self.effects.pages_read += 1;
         let counts = self.statistics.reclaim.get_or_insert_default();
