@@ -614,7 +614,7 @@ def test_a_program_that_does_not_end_is_ended_after_a_time(tmp_path: Path) -> No
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "The program was ended after 2.0 s, as was asked" in done.stdout
+    assert "The program was ended after 2.0 s; this speaks" in done.stdout
     assert result(tmp_path / "o")["recording"]["ended_after"] == 2.0
 
 

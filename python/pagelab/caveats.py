@@ -39,7 +39,7 @@ def caveats(comparison: Comparison) -> list[str]:
         found.append(f"The recording is incomplete: {recording.incomplete}.")
     if recording is not None and recording.ended_after is not None:
         found.append(
-            f"The program was ended after {units.duration(recording.ended_after)}, as was asked; "
+            f"The program was ended after {units.duration(recording.ended_after)}; "
             "this speaks of what it did until then."
         )
     elif recording is not None and recording.limited:

@@ -26,7 +26,7 @@ def summary(outcome: Recording) -> str:
     if outcome.limited:
         text += "; the rest of the program was left out (--skip, --limit, --sample)"
     if outcome.ended_after is not None:
-        text += f"; the program was ended after {units.duration(outcome.ended_after)} (--time)"
+        text += f"; the program was ended after {units.duration(outcome.ended_after)}"
     if outcome.incomplete:
         text += f"; the recording ends early: {outcome.incomplete}"
         if outcome.bytes:
