@@ -2,8 +2,8 @@
 //!
 //! After Linux's mm/page_alloc.c: free blocks of each order and zone are in a doubly linked list,
 //! blocks are taken from and put back at its head, and a freed block merges with its buddy
-//! as long as that is free too (`__free_one_page`, `expand`). Per-CPU lists, migrate types,
-//! watermarks and compaction are not modelled.
+//! as long as that is free too (`__free_one_page`, `expand`). Per-CPU lists and migrate
+//! types are not modelled.
 //!
 //! As in struct page, what a frame needs while it is free (list links) and what its user keeps
 //! about it while it is in use share the same words: 9 bytes a frame in all.

@@ -198,17 +198,17 @@ impl OsConfig {
         }
         if let Some(khugepaged) = &self.khugepaged {
             khugepaged.validate()?;
-            require(
-                self.manager.is_default(),
-                "khugepaged",
-                "only the manager linux goes with it".to_owned(),
-            )?;
         }
         if let Some(reclaim) = &self.reclaim {
             reclaim.validate()?;
+        }
+        for (key, is_on) in [
+            ("khugepaged", self.khugepaged.is_some()),
+            ("reclaim", self.reclaim.is_some()),
+        ] {
             require(
-                self.manager.is_default(),
-                "reclaim",
+                self.manager.is_default() || !is_on,
+                key,
                 "only the manager linux goes with it".to_owned(),
             )?;
         }

@@ -23,7 +23,7 @@ pub(crate) struct FrameLists {
 }
 
 impl FrameLists {
-    /// So many lists, empty, for this many frames.
+    /// Empty lists, so many, for this many frames.
     pub(crate) fn new(lists: usize, frames: u32) -> Self {
         let frames = frames as usize;
         FrameLists {

@@ -5,23 +5,12 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control};
 use pagelab_os::{BlockStatistics, OsConfig, PagePolicy};
-use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
+use support::{Machine, MapTable, Placement, config, map, map_of};
 
 const BLOCK: u64 = 512;
 
 fn machine(policy: PagePolicy) -> Machine<MapTable> {
     Machine::new(config(policy, 0.0), MapTable::new(Placement::Anywhere))
-}
-
-fn map_of(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>, backing: Backing) {
-    let event = Control::Map {
-        addr: pages.start * PAGE_BYTES,
-        len: (pages.end - pages.start) * PAGE_BYTES,
-        prot: READ_WRITE,
-        backing,
-        populate: false,
-    };
-    machine.control(0, event).unwrap();
 }
 
 fn advise(machine: &mut Machine<MapTable>, block: u64, advice: Advice) {
@@ -55,10 +44,16 @@ fn one_of_each(policy: PagePolicy) -> Option<BlockStatistics> {
     store(&mut machine, 8 * BLOCK..8 * BLOCK + 100);
     map(&mut machine, 0, 8 * BLOCK + 100..9 * BLOCK);
     store(&mut machine, 8 * BLOCK + 100..9 * BLOCK);
-    map_of(&mut machine, 10 * BLOCK..12 * BLOCK, Backing::PrivateFile);
+    map_of(
+        &mut machine,
+        0,
+        10 * BLOCK..12 * BLOCK,
+        Backing::PrivateFile,
+    );
     store(&mut machine, 10 * BLOCK..12 * BLOCK);
     map_of(
         &mut machine,
+        0,
         12 * BLOCK..13 * BLOCK,
         Backing::SharedAnonymous,
     );

@@ -5,7 +5,7 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{Os, OsConfig, OsError, PagePolicy, ReclaimConfig, ReclaimStatistics};
-use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
+use support::{Machine, MapTable, Placement, config, map, map_of};
 
 /// A machine whose programs may have so many pages.
 fn limited(policy: PagePolicy, max_pages: u64) -> Machine<MapTable> {
@@ -29,17 +29,6 @@ fn with_swap(policy: PagePolicy, max_pages: u64, swap_pages: Option<u64>) -> Mac
 fn counts(machine: &Machine<MapTable>) -> ReclaimStatistics {
     let statistics = machine.os.statistics(&machine.table);
     statistics.reclaim.unwrap_or_default()
-}
-
-fn map_file(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>, backing: Backing) {
-    let event = Control::Map {
-        addr: pages.start * PAGE_BYTES,
-        len: (pages.end - pages.start) * PAGE_BYTES,
-        prot: READ_WRITE,
-        backing,
-        populate: false,
-    };
-    machine.control(0, event).unwrap();
 }
 
 fn store_all(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>) {
@@ -154,7 +143,7 @@ fn without_swap_a_program_that_needs_more_ends() {
 fn without_swap_pages_of_files_go() {
     let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
     map(&mut machine, 0, 0..80);
-    map_file(&mut machine, 1000..1100, Backing::PrivateFile);
+    map_of(&mut machine, 0, 1000..1100, Backing::PrivateFile);
     for vpn in 1000..1100 {
         machine.load(0, vpn).unwrap();
     }
@@ -173,7 +162,7 @@ fn without_swap_pages_of_files_go() {
 #[test]
 fn pages_of_a_file_that_were_written_are_written_to_it() {
     let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
-    map_file(&mut machine, 0..200, Backing::SharedFile);
+    map_of(&mut machine, 0, 0..200, Backing::SharedFile);
     store_all(&mut machine, 0..200);
     let counts = counts(&machine);
     assert_eq!(counts.files_written, counts.files_dropped);
@@ -288,7 +277,7 @@ fn code_is_kept_before_other_pages_of_files() {
         populate: false,
     };
     machine.control(0, code).unwrap();
-    map_file(&mut machine, 1000..4000, Backing::PrivateFile);
+    map_of(&mut machine, 0, 1000..4000, Backing::PrivateFile);
     for round in 0..30 {
         for vpn in 0..50 {
             machine.load(0, vpn).unwrap();

@@ -38,9 +38,8 @@ impl FrameTable {
     }
 
     fn moves(&self, pfn: Pfn) -> bool {
-        let free_or_alone = [tag::PREALLOCATED, tag::data(PageSize::Base4K)];
-        self.buddy.is_free(pfn)
-            || free_or_alone.contains(&self.buddy.tag(pfn)) && !self.pins(pfn, 0)
+        let movable = [tag::PREALLOCATED, tag::data(PageSize::Base4K)];
+        self.buddy.is_free(pfn) || movable.contains(&self.buddy.tag(pfn)) && !self.is_pinned(pfn)
     }
 
     /// A free frame above a block, from the end of memory downwards, taken for a page of this use. Blocks that are
@@ -101,13 +100,8 @@ impl<T: PageTable> Mapper<'_, T> {
             return false;
         }
         let mut moved = 0;
-        let mut made = false;
-        while !made && let Some(block) = self.frames.next_to_empty() {
-            made = self.empty_block(block, &mut moved);
-            if !made {
-                break;
-            }
-        }
+        let block = self.frames.next_to_empty();
+        let made = block.is_some_and(|block| self.empty_block(block, &mut moved));
         self.frames.note_compaction(made);
         self.effects.pages_compacted += moved;
         self.effects.shootdowns += moved.div_ceil(BATCH);

@@ -1,6 +1,6 @@
 //! Pages taken off the lists (`shrink_lruvec` in mm/vmscan.c, Linux 6.12).
 //!
-//! Who needs memory takes it itself, as a cgroup at its limit does (`try_charge_memcg`): there is no kswapd.
+//! A program that needs memory takes it itself, as a cgroup at its limit does (`try_charge_memcg`): there is no kswapd.
 
 use super::lru::Kind;
 use crate::mapper::{Mapper, offset_by};
@@ -148,6 +148,10 @@ impl<T: PageTable> Mapper<'_, T> {
         let (mut scanned, mut taken, mut activated) = (0, 0, 0);
         for (head, order) in self.isolate(list, pages) {
             let pages = 1 << order;
+            // A page table that shrinks may have moved it.
+            if self.frames.listed_kind(head) != Some(kind) {
+                continue;
+            }
             scanned += pages;
             let usage = self.usage(head, order, kind);
             if let Use::Unused = usage

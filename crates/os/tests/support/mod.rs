@@ -30,11 +30,16 @@ pub struct Machine<T> {
 
 /// Map a range of anonymous memory.
 pub fn map(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>) {
+    map_of(machine, process, pages, Backing::Anonymous);
+}
+
+/// Map a range of some kind of memory.
+pub fn map_of(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>, backing: Backing) {
     let event = Control::Map {
         addr: pages.start * PAGE_BYTES,
         len: (pages.end - pages.start) * PAGE_BYTES,
         prot: READ_WRITE,
-        backing: Backing::Anonymous,
+        backing,
         populate: false,
     };
     machine.control(process, event).unwrap();
