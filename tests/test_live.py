@@ -67,7 +67,7 @@ def test_who_follows_a_trace_that_grows_finds_what_its_simulation_finds(
     with live.Following(WORK, SAMPLE) as following, grows.open("wb", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(text[: len(text) // 2])
-        # What is half there is known while the rest is waited for.
+        # Half of it is known while the rest is waited for.
         until(lambda: following.look(grows, 1.0, shown) or bool(shown.answers))
         assert following._ended is not None
         assert not following._ended.done()

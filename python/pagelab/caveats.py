@@ -76,7 +76,7 @@ def _unseen_use(comparison: Comparison) -> list[str]:
     if any(run.sample is not None and run.os.reclaim for run in comparison.runs):
         return [
             "Memory was short, and a sample does not see the use of pages that it leaves out: more "
-            "of them leave memory than would. --full simulates all."
+            "of them leave memory than would. Without --sample all is seen."
         ]
     return []
 

@@ -198,7 +198,7 @@ def short(comparison: Comparison) -> str:
     from pagelab.table import speed
 
     speeds = [f"{comparison.label(run)} {speed(comparison, run)}" for run in _rivals(comparison)]
-    return f"so far: {', '.join(speeds)}, {_of(comparison)}"
+    return f"so far: {', '.join([*speeds, _of(comparison)])}"
 
 
 def table(comparison: Comparison) -> str:

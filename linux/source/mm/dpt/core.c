@@ -78,7 +78,7 @@ static u64 tag_of(unsigned long word)
 }
 
 /*
- * Whether the page is where its metadata say. One that an exception names is shown to the
+ * True if the page is where its metadata say. One that an exception names is shown to the
  * processor by this.
  */
 static bool show_placed(struct dpt_mm *dpt, struct page *page, enum dpt_level level,
