@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import canned
 import rounds
 from pagelab.advising import page, show, verdict
 from pagelab.advising.saved import Saved
 from pagelab.cli import app
+from pagelab.results import Comparison
 
 HOST = {"cpu": "a <b>", "kernel": "6", "transparent_hugepage": "madvise"}
 
@@ -76,10 +78,11 @@ def test_the_page_leads_to_the_models_report_if_there_is_one(tmp_path: Path) -> 
     )
     page.write(saved, tmp_path)
     assert "href" not in re.sub("<link[^>]*>", "", (tmp_path / "report.html").read_text())
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "report.html").write_text("")
+    Comparison.model_validate(canned.comparison("radix")).save(tmp_path / "model")
     page.write(saved, tmp_path)
-    assert 'href="model/report.html"' in (tmp_path / "report.html").read_text()
+    html = (tmp_path / "report.html").read_text()
+    assert 'href="model/report.html#addresses"' in html
+    assert "Whose memory gains" not in html
 
 
 def test_a_report_is_drawn_again(tmp_path: Path) -> None:

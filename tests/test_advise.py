@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import shlex
 import signal
 import statistics
@@ -290,6 +291,14 @@ def test_the_model_says_what_each_setting_would_do(tmp_path: Path) -> None:
         if one["name"] in NAMES:
             # First touches are what such a program does.
             assert one["predicted"] > 1
+    report = (tmp_path / "model" / "report.html").read_text()
+    html = (tmp_path / "report.html").read_text()
+    places = re.findall(r'href="model/report.html#(\w+)"', html)
+    assert len(places) == 2
+    assert all(f'id="{place}"' in report for place in places)
+    # Who allocates: a bytearray is of PyByteArray_Resize or what it calls.
+    (gains,) = re.findall(r"Whose memory gains.*?</table>", html, re.DOTALL)
+    assert re.search(r"(malloc|calloc|realloc) &lt; ", gains)
 
 
 def test_walks_are_counted_by_events_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

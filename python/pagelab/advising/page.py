@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pagelab import units
+from pagelab import results, units
 from pagelab.advising.saved import Interval, Saved, Tried
 from pagelab.errors import PagelabError
+from pagelab.report import allocated
 from pagelab.report.scales import Tick, linear_ticks
 from pagelab.report.templating import environment
+from pagelab.results import Comparison
 
 _TEMPLATES = environment("pagelab.advising")
 # Folder of the model's own report, beside the advice.
@@ -113,8 +115,8 @@ def _memory(one: Tried) -> list[str]:
     return [units.size(one.huge_page_bytes), units.count(one.median("faults").median), peak]
 
 
-def render(saved: Saved, *, model: bool = False) -> str:
-    """The page as HTML; with `model` the model's own report is beside it."""
+def render(saved: Saved, model: Comparison | None = None) -> str:
+    """The page as HTML; the report of a `model` is beside it."""
     perf = (saved.model or {}).get("perf")
     heads = ["times faster", "by wall clock", "predicted", "in huge pages", "faults", "peak", ""]
     if all(one.predicted is None for one in saved.tried):
@@ -132,7 +134,8 @@ def render(saved: Saved, *, model: bool = False) -> str:
         machine=(saved.model or {}).get("machine"),
         perf=perf,
         expected=_expected(perf),
-        link=f"{MODEL}/report.html" if model else None,
+        sites=None if model is None else allocated.of(model),
+        link=None if model is None else f"{MODEL}/report.html",
     )
 
 
@@ -152,7 +155,8 @@ def write(saved: Saved, folder: Path, out: Path | None = None) -> Path:
     Raises PagelabError where it cannot.
     """
     page = out or folder / "report.html"
-    html = render(saved, model=(folder / MODEL / "report.html").is_file())
+    model = folder / MODEL
+    html = render(saved, results.load(model) if (model / "report.html").is_file() else None)
     try:
         page.write_text(html, encoding="utf-8")
     except OSError as error:

@@ -26,11 +26,13 @@ _WORTH = 0.1
 
 @dataclass(frozen=True)
 class Why:
-    """Predictions by the name of a setting, and the comparison of the unchanged program."""
+    """Predictions by the name of a setting, and what is known of the unchanged program."""
 
     machine: str
     predicted: dict[str, float]
-    unchanged: Comparison
+    unchanged: Run
+    by_site: Comparison
+    """Of 4 KiB and 2 MiB pages, with who allocates; the library that tells is recorded, too."""
     notes: list[str]
     """Sentences on settings whose huge pages found no free block, and on what was recorded."""
     perf: str
@@ -40,7 +42,7 @@ class Why:
 
     def where(self) -> list[str]:
         """Sentences on the functions that walks and faults are in."""
-        run = self.unchanged.baseline
+        run = self.unchanged
         parts: list[tuple[str, By, float]] = [
             ("Page walks", "walk_cycles", run.share("translation")),
             ("Page faults", "faults", run.share("faults") + run.share("zeroing")),
@@ -72,7 +74,7 @@ def ask(
     own = _PAGES[advice.huge_pages() or "never"]
 
     def simulated(
-        environment: dict[str, str], pages: list[str], *, heat_map: bool = False
+        environment: dict[str, str], pages: list[str], *, sites: bool = False
     ) -> Comparison:
         """Comparison of page sizes, simulated while the program is recorded."""
         with _given(environment), _output_thrown_away():
@@ -82,14 +84,15 @@ def ask(
                 machine=machine,
                 pages=pages,
                 window=OF_PROGRAMS,
-                heat_map=heat_map,
+                sites=sites,
+                heat_map=sites,
                 seconds=_SECONDS,
                 progress=progress,
             )
 
     without = [one for one in candidates if one.no_huge_pages]
     sizes = [own, *(["4K"] if without and own != "4K" else [])]
-    unchanged = simulated({}, sizes, heat_map=True)
+    unchanged = simulated({}, sizes)
     base = next(run for run in unchanged.runs if run.pages == own)
     predicted = {
         one.name: base.elapsed / run.elapsed
@@ -117,12 +120,13 @@ def ask(
             f"Recorded was what the program does in {units.duration(_SECONDS)} under the emulator, "
             f"its first {done} instructions: predictions and expected counts are of those."
         )
-    alone = unchanged.model_copy(update={"runs": [base]})
+    by_site = simulated({}, ["4K", "2M"], sites=True)
     found = perf_stat.events(base.machine_name)
     return Why(
         base.machine_name,
         predicted,
-        alone,
+        base,
+        by_site,
         notes,
         perf_stat.command(found, command),
         perf_stat.expected(found, runs),

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from pagelab import advice, jobs, pages, progress, recording, store
+from pagelab import sites as whose
 from pagelab.advising import (
     candidates,
     named_sites,
@@ -173,9 +174,8 @@ def _print(
     console.print(show.table(decided))
     if decided.memory:
         console.print(f"model: with memory as in {decided.memory}.", highlight=False, markup=False)
-    for sentence in found_why.where() if found_why else []:
-        console.print(sentence, highlight=False, markup=False)
     if found_why:
+        _print_where(found_why, program, file.parent / page.MODEL, console)
         console.print(
             f"To see it with counters ({found_why.machine}):", highlight=False, markup=False
         )
@@ -196,6 +196,20 @@ def _print(
     if line:
         console.print(line, style="dim", highlight=False)
     typer.echo(f"Report: {file.with_name('report.html')}\n{file}")
+
+
+def _print_where(found: Why, program: list[str], model: Path, console: Console) -> None:
+    """Prints what walks and faults are in, and whose memory gains."""
+    for sentence in found.where():
+        console.print(sentence, highlight=False, markup=False)
+    gains = whose.gains(found.by_site)
+    if gains is None or not gains.saved:
+        return
+    whose.show(gains, console)
+    if advice.huge_pages() == "madvise":
+        again = shlex.join(["pagelab", "advise", "--sites", str(model), "--", *program])
+        console.print("To try them in the memory of these alone:", highlight=False)
+        typer.echo(f"  {again}")
 
 
 def _load(load: str | None, metric: str | None, *, explain: bool) -> serving.Load | None:
@@ -231,7 +245,7 @@ def _save(file: Path, result: dict[str, Any], found_why: Why | None) -> None:
     """Writes the advice, what the model says of the unchanged program, and the page of both."""
     _write(file, json.dumps(result, indent=1))
     if found_why is not None:
-        found_why.unchanged.save(file.parent / page.MODEL)
+        found_why.by_site.save(file.parent / page.MODEL)
     page.write(saved.load(file), file.parent)
 
 
