@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -98,7 +99,8 @@ def speed(comparison: Comparison, run: Run) -> str:
     half = comparison.speedup_interval(run)
     if half is None:
         return text
-    return f"{text.removesuffix(' %')} \N{PLUS-MINUS SIGN}{100 * half:.1f} %"
+    wide = f"{100 * half:.1f}" if math.isfinite(half) else "?"
+    return f"{text.removesuffix(' %')} \N{PLUS-MINUS SIGN}{wide} %"
 
 
 def show(comparison: Comparison, console: Console, *, quiet: bool = False) -> None:
