@@ -75,6 +75,7 @@ def test_lists_have_a_description_for_every_name(kind: str) -> None:
         (["list", "design"], ["design", "'designs'"]),
         (["compare"], ["-- PROGRAM", "--trace", "--workload"]),
         (["compare", "--trace", "t", "--", "ls"], ["give one of"]),
+        (["compare", "--full", "--limit", "5", "--", "ls"], ["--full takes every access"]),
         (["compare", "--trace", "missing.trace"], ["there is no trace missing.trace"]),
         (["record", "-o", "t", "--limit", "many", "--", "true"], ["many", "10M"]),
         (["record", "-o", "t", "--sample", "5:1", "--", "true"], ["5:1", "PERIOD"]),

@@ -43,9 +43,12 @@ def caveats(comparison: Comparison) -> list[str]:
             "this speaks of what it did until then."
         )
     elif recording is not None and recording.limited:
+        taken = f"{units.count(recording.accesses)} accesses"
         found.append(
-            f"Only part of the program was recorded ({units.count(recording.accesses)} "
-            "accesses). What was left out may behave differently."
+            f"Pieces of the program were simulated, {taken} in all; --full takes its first 500 M."
+            if recording.window.get("sample")
+            else f"Only part of the program was recorded ({taken}). What was left out may behave "
+            "differently."
         )
     found += larger_than_caches(comparison)
     found += _unseen_use(comparison)
@@ -66,7 +69,7 @@ def larger_than_caches(comparison: Comparison) -> list[str]:
             return [
                 f"The program's memory ({units.size(run.memory)}) is larger than the last level of "
                 f"cache ({units.size(cache)}): what a sample says of waiting for data, and so of "
-                "speed, may be further off than its interval. Without --sample it is simulated."
+                f"speed, may be further off than its interval. {_without(comparison)} simulates it."
             ]
     return []
 
@@ -76,9 +79,14 @@ def _unseen_use(comparison: Comparison) -> list[str]:
     if any(run.sample is not None and run.os.reclaim for run in comparison.runs):
         return [
             "Memory was short, and a sample does not see the use of pages that it leaves out: more "
-            "of them leave memory than would. Without --sample all is seen."
+            f"of them leave memory than would. {_without(comparison)} sees all."
         ]
     return []
+
+
+def _without(comparison: Comparison) -> str:
+    """Option that has all of the program simulated."""
+    return "--full" if comparison.command else "Leaving out --sample"
 
 
 def _no_bounds(comparison: Comparison) -> list[str]:

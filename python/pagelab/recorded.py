@@ -24,7 +24,8 @@ def summary(outcome: Recording) -> str:
     if outcome.running_seconds is not None:
         text += f"; the program had ended after {units.duration(outcome.running_seconds)}"
     if outcome.limited:
-        text += "; the rest of the program was left out (--skip, --limit, --sample)"
+        pieces = outcome.window.get("sample")
+        text += f"; {'pieces' if pieces else 'a part'} of the program"
     if outcome.ended_after is not None:
         text += f"; the program was ended after {units.duration(outcome.ended_after)}"
     if outcome.incomplete:

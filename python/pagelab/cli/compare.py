@@ -2,6 +2,7 @@
 
 import shlex
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +38,7 @@ _Seconds = Annotated[
     typer.Option(
         "--time",
         min=1,
-        help="End PROGRAM after so many seconds, and go on; with --sample after 120.",
+        help="End PROGRAM after so many seconds, and go on; after 120 where pieces are taken.",
     ),
 ]
 _Precision = Annotated[
@@ -45,7 +46,7 @@ _Precision = Annotated[
     typer.Option(
         min=0,
         metavar="PERCENT",
-        help="With --sample, end PROGRAM, after 30 s, when speeds are known to so many percent.",
+        help="Of pieces: end PROGRAM, after 30 s, when speeds are known to so many percent.",
     ),
 ]
 _FollowExec = Annotated[
@@ -109,7 +110,8 @@ def compare(
     """Say what each page-table design would do to a program.
 
     Records PROGRAM (or takes a trace or workload), simulates it under every design, prints a
-    table and writes report.html, result.json and result.parquet into a result directory.
+    table and writes report.html, result.json and result.parquet into a result directory. Of a long
+    PROGRAM pieces are taken, and it is ended when they say enough (see --full).
 
     Ctrl-C ends the program, or the simulation, and compares what there is, as SIGTERM does.
     Exits with the program's own status; 125 where pagelab fails, 126 or 127 where the program
@@ -119,13 +121,16 @@ def compare(
     window = window_.parse(skip, limit, sample, in_instructions, warm_up)
     chosen = options.with_systems(options.designs(designs), system)
     sizes = options.page_sizes(pages, thp)
-    asked, name, window = _given(
+    if program:
+        window = _part(window, full=full, whole=bool(parallel or dask))
+    asked, name = _given(
         program, trace, workload, window, sampled=sampled, full=full, windows=windows, sites=sites
     )
     machine = machine or options.usual_machine(asked, quiet=quiet)
     machines = options.fragmented(options.machines(machine, changes), buddyinfo, quiet=quiet)
     # A wrong key is said before the program runs, and so is a design that will come to nothing.
     on: dict[str, Any] = {"machine": machines, "pages": sizes, "seed": seed, "heat_map": heat_map}
+    how = {"follow_exec": follow_exec, "code": code, "sites": sites, "qemu": qemu, "cpu": cpu}
     work = api.check(chosen, build=bool(program), progress=not quiet, **on)
     directory = store.directory(out, name)
     following = None
@@ -140,11 +145,7 @@ def compare(
                 window,
                 as_json=as_json,
                 quiet=quiet,
-                follow_exec=follow_exec,
-                code=code,
-                sites=sites,
-                qemu=qemu,
-                cpu=cpu,
+                **how,
                 seconds=120 if seconds is None and window.sample else seconds,
                 following=following,
             )
@@ -181,21 +182,31 @@ def _given(
     full: bool,
     windows: int | None,
     sites: bool,
-) -> tuple[Source | Recording | list[str], str, Window]:
-    """A program that is still to be recorded, or a source; its name; the part to take."""
+) -> tuple[Source | Recording | list[str], str]:
+    """A program that is still to be recorded, or a source, and its name."""
     if bool(program) == bool(trace or workload):
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
     if sites and not program:
         raise UsageError("--sites is for -- PROGRAM; a trace has them of `pagelab record --sites`")
     if program:
-        if sampled or full or windows is not None:
-            raise UsageError("--sampled, --full and --windows are for a --workload")
+        if sampled or windows is not None:
+            raise UsageError("--sampled and --windows are for a --workload")
         recording.find(program[0])
-        return program, Path(program[0]).name, api.bounded(window)
+        return program, Path(program[0]).name
     source = options.sources(trace, workload, options.windows(sampled, full, windows))
     source.describe(window)
     options.tell_of_cut(trace or [])
-    return source, source.name, window
+    return source, source.name
+
+
+def _part(window: Window, *, full: bool, whole: bool) -> Window:
+    """The part of a program to take: pieces of all of it, unless another is asked for."""
+    if full and (window.sample or window.limit):
+        raise UsageError("--full takes every access: give it without --sample, --limit")
+    if full or whole or window.sample or window.limit or window.warm_up:
+        return api.bounded(window)
+    pieces = window_.OF_PROGRAMS
+    return replace(window, sample=pieces.sample, thinning=pieces.thinning)
 
 
 def _record(

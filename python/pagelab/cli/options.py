@@ -167,7 +167,10 @@ Dask = Annotated[
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
 ]
-Full = Annotated[bool, typer.Option("--full", help="Simulate every access of a built-in program.")]
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="Take every access instead of pieces; of PROGRAM the first 500 M."),
+]
 Windows = Annotated[
     int | None,
     typer.Option("--windows", min=2, help="Sample a built-in program in so many windows."),
