@@ -73,6 +73,38 @@ def test_speed_of_the_whole_is_in_the_interval_as_often_as_it_says() -> None:
     assert held >= 0.93 * 20 * PERIOD
 
 
+def test_a_beginning_that_was_taken_whole_is_no_draw_of_the_sample() -> None:
+    held = 0
+    for seed in range(20):
+        program = _Program(seed)
+        # At first it is another program: to it the fast design is no use, and all takes longer.
+        head = [(count, 9 * slow, 9 * slow, faults) for count, slow, _, faults in program.stretches]
+        program.stretches[:1000] = head[:1000]
+        slow, fast = program.totals()
+        for start in range(PERIOD):
+            samples = []
+            for fast_ in (False, True):
+                cut = 10 if fast_ else 1
+                rest = program.windows(1000 + start, fast=fast_)
+                taken, behind = program.stretches[:1000], program.stretches[1000 : 1000 + start]
+                whole = canned.window(
+                    instructions=sum(one[0] for one in taken),
+                    accesses=1,
+                    cycles=sum(one[1] + one[3] // cut for one in taken),
+                )
+                gap = {
+                    "instructions": sum(one[0] for one in behind),
+                    "faults": sum(one[3] // cut for one in behind),
+                }
+                faults = sum(one[3] // cut for one in taken)
+                raw = whole | {"faults": faults} | {"after": gap}
+                samples.append(sampling.Sample([SampleWindow.model_validate(raw), *rest]))
+            value, half = sampling.relative(*samples)
+            assert half < 0.01
+            held += abs(value - slow / fast) <= half
+    assert held >= 0.93 * 20 * PERIOD
+
+
 def _torn(sample: list[SampleWindow], seed: int) -> list[SampleWindow]:
     """The same windows, each behind a few instructions of another thread, at any speed."""
     source = random.Random(seed)

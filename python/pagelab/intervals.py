@@ -36,7 +36,7 @@ def ratio(
     denominators: Sequence[float],
     *,
     known: tuple[float, float] = (0.0, 0.0),
-    share: float = 0.0,
+    shares: Sequence[float] | None = None,
     confidence: float = CONFIDENCE,
 ) -> tuple[float, float]:
     """The ratio of two sums over windows, and half the width of its confidence interval.
@@ -44,9 +44,9 @@ def ratio(
     The windows are a sample; the ratio is that of their sums, and its variance is that of the
     residuals (Cochran, Sampling Techniques, 1977, section 6.4). Pairs of the same window, such as
     its cycles under two designs, vary together, which the interval takes into account. `known` are
-    parts of the two sums that are not sampled. `share` is the part of the whole that the windows
-    cover: nothing is uncertain where they cover all of it (section 2.6). The width is infinite for
-    fewer than two windows.
+    parts of the two sums that are not sampled. `shares` are the parts that windows have of what
+    they stand for, 0 unless given: where they have all of it nothing is uncertain (section 5.6).
+    The width is infinite for fewer than two windows.
     """
     count = len(numerators)
     total = math.fsum(denominators) + known[1]
@@ -58,6 +58,9 @@ def ratio(
     pairs = zip(numerators, denominators, strict=True)
     residuals = [above - value * below for above, below in pairs]
     mean = math.fsum(residuals) / count
-    squares = math.fsum((residual - mean) ** 2 for residual in residuals)
-    deviation = math.sqrt((1 - share) * squares / (count - 1) * count) / abs(total)
+    squares = math.fsum(
+        (1 - share) * (residual - mean) ** 2
+        for residual, share in zip(residuals, shares or [0.0] * count, strict=True)
+    )
+    deviation = math.sqrt(squares / (count - 1) * count) / abs(total)
     return value, student_t(count - 1, confidence) * deviation

@@ -2,8 +2,9 @@
 
 A window stands for itself and for half of what was left out on either side, by instructions:
 between two windows a program is as near to the one as to the other, and its beginning, which never
-comes again, stands for little. What the kernel does is known of the whole program, since streams
-tell of memory calls and first touches everywhere: it counts once, and is not scaled.
+comes again, stands for little. A first window that is much longer than the others is no draw of
+the sample: it stands for itself alone. What the kernel does is known of the whole program, since
+streams tell of memory calls and first touches everywhere: it counts once, and is not scaled.
 """
 
 import math
@@ -20,6 +21,8 @@ _KERNEL = ("faults", "zeroing", "migrations")
 _BEYOND = 2
 # Windows and gaps of less than this part of what is typical end no piece.
 _PART = 0.125
+# A first window of so many times a typical one was taken whole.
+_WHOLE = 4
 
 
 def of(name: str) -> Counter:
@@ -57,6 +60,15 @@ def _pieces(
     return pieces
 
 
+def _taken_whole(windows: Sequence[SampleWindow]) -> list[SampleWindow]:
+    """The first window, if it is much longer than the others."""
+    if len(windows) > 1:
+        usual = _typical([window.instructions for window in windows[1:]])
+        if windows[0].instructions >= _WHOLE * usual:
+            return [windows[0]]
+    return []
+
+
 def _typical(lengths: Sequence[int]) -> int:
     """The length that half of the whole is in parts longer than."""
     rest = sum(lengths) / 2
@@ -76,29 +88,43 @@ class Sample:
             gaps[-1] = 0
         self._windows = windows
         self._gaps = gaps
-        self._pieces = _pieces(windows, gaps)
+        self._whole = _taken_whole(windows)
+        first = len(self._whole)
+        self._pieces = _pieces(windows[first:], gaps[first:])
         own = [sum(window.instructions for window, _ in piece) for piece in self._pieces]
         behind = [sum(gap for _, gap in piece) for piece in self._pieces]
-        self.instructions = sum(own) + sum(behind)
+        before = sum(gaps[:first])
+        drawn_from = before + sum(own) + sum(behind)
+        self.instructions = drawn_from + sum(window.instructions for window in self._whole)
         """Instructions of the part of the program for which the windows stand."""
-        self.share = sum(own) / self.instructions if any(gaps) else 0.0
-        """The part of these that were measured; 0 where results do not say what was left out."""
+        self.share = sum(own) / drawn_from if any(gaps) else 0.0
+        """The part of what was sampled that was measured; 0 where results do not say what was left
+        out."""
         halves = [gap / 2 for gap in behind[:-1]]
-        around = map(sum, zip([0.0, *halves], [*halves, *behind[-1:]], strict=True))
+        around = map(sum, zip([float(before), *halves], [*halves, *behind[-1:]], strict=True))
         self._weights = [
             (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, around, strict=True)
         ]
 
+    @property
+    def shares(self) -> list[float]:
+        """The part that each draw was measured of what it stands for; 0 where nobody says."""
+        return [1 / weight if self.share else 0.0 for weight in self._weights]
+
     def weighted(self, counter: Counter) -> list[float]:
-        """Value of each piece, with all that it stands for."""
+        """Value of each piece that is a draw, with all that it stands for."""
         return [
             weight * math.fsum(counter(window) for window, _ in piece)
             for weight, piece in zip(self._weights, self._pieces, strict=True)
         ]
 
+    def known(self, counter: Counter) -> float:
+        """Value of what was taken whole."""
+        return math.fsum(map(counter, self._whole))
+
     def total(self, counter: Counter) -> float:
         """An estimate for the whole."""
-        return math.fsum(self.weighted(counter))
+        return self.known(counter) + math.fsum(self.weighted(counter))
 
     def kernel(self, part: str) -> float:
         """Cycles of one of the kernel's parts, in windows and gaps."""
@@ -124,7 +150,9 @@ class Sample:
 
     def ratio(self, above: Counter, below: Counter) -> tuple[float, float]:
         """The ratio of two counters, and half the width of its confidence interval."""
-        return intervals.ratio(self.weighted(above), self.weighted(below), share=self.share)
+        known = self.known(above), self.known(below)
+        above_, below_ = self.weighted(above), self.weighted(below)
+        return intervals.ratio(above_, below_, known=known, shares=self.shares)
 
     def of_instructions(self, counter: Counter) -> tuple[float, float]:
         """A counter per instruction, and half the width of its confidence interval."""
@@ -132,8 +160,9 @@ class Sample:
 
     def of_time(self, counter: Counter) -> tuple[float, float]:
         """A counter over the time that passed on one core, and half its interval's width."""
-        times, known = self.weighted(in_program), (0.0, self.in_kernel)
-        return intervals.ratio(self.weighted(counter), times, known=known, share=self.share)
+        times = self.weighted(in_program)
+        known = self.known(counter), self.known(in_program) + self.in_kernel
+        return intervals.ratio(self.weighted(counter), times, known=known, shares=self.shares)
 
 
 def relative(sample: Sample, base: Sample, *, kernel: bool = True) -> tuple[float, float]:
@@ -142,6 +171,8 @@ def relative(sample: Sample, base: Sample, *, kernel: bool = True) -> tuple[floa
     `kernel` says whether the kernel's time is known apart; else it is scaled as all is.
     """
     counter = in_program if kernel else of("cycles")
-    known = (sample.in_kernel, base.in_kernel) if kernel else (0.0, 0.0)
+    known = sample.known(counter), base.known(counter)
+    if kernel:
+        known = known[0] + sample.in_kernel, known[1] + base.in_kernel
     times, theirs = sample.weighted(counter), base.weighted(counter)
-    return intervals.ratio(times, theirs, known=known, share=base.share)
+    return intervals.ratio(times, theirs, known=known, shares=base.shares)
