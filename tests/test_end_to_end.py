@@ -620,8 +620,8 @@ def test_a_program_that_does_not_end_is_ended_after_a_time(tmp_path: Path) -> No
 
 @needs_recorder
 def test_of_a_long_program_pieces_are_taken_that_stand_for_all(tmp_path: Path) -> None:
-    # Each round touches as many pages; some hundred million accesses.
-    script = "a = bytearray(1 << 24)\nfor _ in range(52): sum(a[::256])"
+    # Each round touches as many pages; some 130 million accesses.
+    script = "a = bytearray(1 << 24)\nfor _ in range(66): sum(a[::256])"
     program = (sys.executable, "-c", script)
     to_the_end = ("--precision", "0", "--time", "inf")
     for name, option in (("part", to_the_end), ("all", ("--full",))):
@@ -633,7 +633,7 @@ def test_of_a_long_program_pieces_are_taken_that_stand_for_all(tmp_path: Path) -
     part, whole = (load(tmp_path / name) for name in ("part", "all"))
     sampled, run = part.runs[0], whole.runs[0]
     assert sampled.sample is not None
-    assert run.accesses / 2 < sampled.accesses < run.accesses * 0.85
+    assert run.accesses / 2 < sampled.accesses < run.accesses * 0.95
     assert sampled.sample.instructions == pytest.approx(run.instructions, rel=0.01)
     assert sampled.os.faults == pytest.approx(run.os.faults, rel=0.01)
     assert sampled.elapsed == pytest.approx(run.elapsed, rel=0.1)
