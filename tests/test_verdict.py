@@ -46,6 +46,25 @@ def test_a_page_table_that_helps_is_said_to_and_why() -> None:
     assert answer.advice == []
 
 
+def test_of_operating_systems_what_differs_most_is_said_first() -> None:
+    comparison = _with_cycles(
+        radix=_parts(0, faults=100), dpt=_parts(0), radix5=_parts(0, faults=600)
+    )
+    linux, _, older = comparison.runs
+    alike = linux.model_copy(update={"design": "radix:os=foliomap"})
+    older = older.model_copy(update={"design": "radix:os=linux-6.12", "os": linux.os})
+    answer = comparison.model_copy(update={"runs": [linux, alike, older]}).answer
+    # 1000 cycles against 1500.
+    assert answer.headline == (
+        "Under linux-6.12 this program would run 33.3 % slower than under linux and take as much "
+        "memory (3.01 GiB). Under foliomap it would take as long."
+    )
+    assert answer.reason == (
+        "Page faults and unmapping would take 60.0 % of the time under linux instead of 10.0 %."
+    )
+    assert answer.advice == []
+
+
 def test_page_sizes_are_said_to_help_with_memory_and_what_to_type() -> None:
     comparison = _with_cycles(
         radix=_parts(24, faults=80, zeroing=30),

@@ -10,7 +10,7 @@ from pydantic import Field
 from pagelab import units
 from pagelab.counts import Model
 
-Asked = Literal["page table", "page size", "page table or page size", "nothing"]
+Asked = Literal["page table", "page size", "page table or page size", "operating system", "nothing"]
 Effect = Literal["helps", "hurts", "no difference", "depends", "unknown", "not asked"]
 
 
@@ -48,7 +48,8 @@ class Decision(Model):
     effect: Effect
     baseline: str
     best: str | None
-    """Label of the run that gains most of those that may be chosen."""
+    """Label of the run that gains most of those that may be chosen; of operating systems, which
+    nobody chooses for one program, of the run that differs most."""
     change: str | None
     """What is changed there: `2 MB pages`."""
     gain: Estimate | None

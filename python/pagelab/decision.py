@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pagelab import first_touch, sampling
@@ -24,9 +26,8 @@ CROWDED = 0.001
 def decide(comparison: Comparison) -> Decision:
     """Decision by the runs on one machine."""
     base = comparison.baseline
-    rivals = _rivals(comparison)
-    best = max(rivals, key=comparison.speedup, default=None)
     asked = _asked(comparison)
+    best = max(_rivals(comparison), key=_standing_out(comparison, asked), default=None)
     gain = None if best is None else _gain(comparison, best)
     between = None if best is None else first_touch.gains(comparison, best)
     effect = _effect(asked, gain)
@@ -51,6 +52,13 @@ def decide(comparison: Comparison) -> Decision:
     )
 
 
+def _standing_out(comparison: Comparison, asked: Asked) -> Callable[[Run], float]:
+    """Order of runs, whose last is spoken of."""
+    if asked == "operating system":
+        return lambda run: abs(math.log(comparison.speedup(run)))
+    return comparison.speedup
+
+
 def subject(base: Run, run: Run) -> str:
     """Difference from the baseline: `2 MB pages`, `dpt`, `dpt with 2 MB pages`."""
     sizes = " and ".join(f"{size[:-1]} {size[-1]}B" for size in run.pages.split("+"))
@@ -60,7 +68,7 @@ def subject(base: Run, run: Run) -> str:
     }
     pages = named.get(run.pages, f"{sizes} pages")
     if run.pages == base.pages:
-        return run.design
+        return run.system if run.without_system == base.without_system else run.design
     return pages if run.design == base.design else f"{run.design} with {pages}"
 
 
@@ -117,12 +125,14 @@ def _rivals(comparison: Comparison) -> list[Run]:
 
 def _asked(comparison: Comparison) -> Asked:
     base, others = comparison.baseline, _others(comparison)
-    tables = any(run.design != base.design for run in others)
+    tables = any(run.without_system != base.without_system for run in others)
     sizes = any(run.pages != base.pages for run in others)
     if tables and sizes:
         return "page table or page size"
     if sizes:
         return "page size"
+    if not tables and any(run.system != base.system for run in others):
+        return "operating system"
     failed = any(failure.design != "ideal" for failure in comparison.failures)
     return "page table" if tables or failed else "nothing"
 

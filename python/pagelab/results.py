@@ -130,6 +130,16 @@ class Run(Table):
     changed_files: list[str] = []
     host: dict[str, Any]
 
+    @property
+    def system(self) -> str:
+        """Operating system: `linux` unless the design names another."""
+        return self.design.partition(":os=")[2] or "linux"
+
+    @property
+    def without_system(self) -> str:
+        """The design, without its operating system."""
+        return self.design.partition(":os=")[0]
+
     @model_validator(mode="before")
     @classmethod
     def _pages(cls, raw: Any) -> Any:

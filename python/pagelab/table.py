@@ -48,8 +48,8 @@ _COLUMNS = {
     ),
     "mpki": Column("MPKI", lambda _, run: f"{run.per_kilo('l2_tlb_misses')[0]:.2f}"),
     "tables": Column("tables", lambda _, run: units.size(run.os.peak_table_bytes)),
-    "table": Column("design", lambda _, run: _apart(run)[0] + ("" if run.complete else "*")),
-    "system": Column("OS", lambda _, run: _apart(run)[1] or "linux"),
+    "table": Column("design", lambda _, run: run.without_system + ("" if run.complete else "*")),
+    "system": Column("OS", lambda _, run: run.system),
     "copies": Column("copies", lambda _, run: units.count(run.os.cow_copies)),
     "kept": Column("kept", lambda _, run: units.count(run.os.cow_reuses)),
     "memory": Column("memory", lambda _, run: units.size(run.memory)),
@@ -75,12 +75,6 @@ _OF_SYSTEMS = (
 
 # Least part of a longer name that is in a line, with the rest in the next.
 _NAME = 12
-
-
-def _apart(run: Run) -> tuple[str, str]:
-    """A run's design without its operating system, and that."""
-    design, _, system = run.design.partition(":os=")
-    return design, system
 
 
 def columns(comparison: Comparison) -> list[Column]:

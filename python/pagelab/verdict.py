@@ -5,10 +5,11 @@ Speeds and shares have the digits of the table, so that no reader has to reconci
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pagelab import advice, first_touch, granted, units
-from pagelab.answer import Advice, Answer, Decision
+from pagelab.answer import Advice, Answer, Decision, Estimate
 from pagelab.caveats import caveats
 from pagelab.decision import NOTICEABLE, SMALL, decide
 
@@ -62,6 +63,8 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     if decision.gain is None:
         return f"That cannot be told: no other {decision.asked} has a result."
     best, more = decision.change, _memory(decision)
+    if decision.asked == "operating system":
+        return " ".join(_under_systems(comparison, decision))
     change = units.signed_percent(decision.gain.value)
     if decision.effect == "helps":
         return f"Yes: {best} would run this program {decision.gain} faster{more}."
@@ -79,10 +82,35 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     if len({run.design for run in comparison.runs} - {"ideal"}) * len(comparison.page_sizes) > 2:
         best = f"{best}, the best of these,"
     if decision.effect == "hurts":
-        times = 1 / (1 + decision.gain.value)
-        as_long = f" ({times:,.1f} times as long)" if times > 2 else ""
+        as_long = _as_long(decision.gain.value)
         return f"No: {best} would run this program {decision.gain} slower{as_long}{more}."
     return f"No: {best} would make no difference ({change}){more}."
+
+
+def _as_long(gain: float) -> str:
+    """` (3.1 times as long)`, where a percentage says little."""
+    times = 1 / (1 + gain)
+    return f" ({times:,.1f} times as long)" if times > 2 else ""
+
+
+def _under_systems(comparison: Comparison, decision: Decision) -> Iterator[str]:
+    """A sentence for each operating system, that which differs most first."""
+    base, first = comparison.baseline, _run(comparison, decision)
+    others = [run for run in comparison.runs if run.design != "ideal" and run is not base]
+    for run in sorted(others, key=lambda run: run is not first):
+        value = comparison.speedup(run) - 1
+        half = comparison.speedup_interval(run) or 0.0
+        if abs(value) < max(NOTICEABLE, half):
+            yield f"Under {run.system} it would take as long."
+            continue
+        change = f"{Estimate(value=value, half=half)} {'faster' if value > 0 else 'slower'}"
+        text = f"{change}{_as_long(value)}"
+        if run is first:
+            yield f"Under {run.system} this program would run {text} than under {base.system}" + (
+                f"{_memory(decision)}."
+            )
+        else:
+            yield f"Under {run.system} it would run {text}."
 
 
 def _memory(decision: Decision) -> str:
@@ -153,6 +181,8 @@ def _times(share: float) -> str:
 
 def _time_of(comparison: Comparison, decision: Decision) -> str:
     base = comparison.baseline
+    if decision.asked == "operating system":
+        return f"the time under {base.system}"
     if decision.asked == "page size":
         return f"the time with {base.pages} pages"
     return f"{base.design}'s time" if decision.asked == "page table" else "the baseline's time"
@@ -186,6 +216,8 @@ def _to_gain(comparison: Comparison, decision: Decision) -> str:
     texts = []
     base = comparison.baseline
     bound = decision.bound
+    if decision.asked == "operating system":
+        return ""
     if decision.asked == "page size":
         if decision.effect != "helps":
             kernel = units.percent(decision.kernel)
