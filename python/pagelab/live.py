@@ -147,6 +147,8 @@ class Following:
             self._runs.clear()
         if all(run.accesses and run.cycles.elapsed for run in runs):
             comparison = so_far(runs)
+            if not _rivals(comparison):
+                return
             answer = short(comparison), table(comparison)
             enough = bool(self.precision) and precise(comparison, self.precision)
             with self._lock:
