@@ -127,6 +127,22 @@ def test_what_is_known_so_far_is_of_windows_that_all_have_behind_them(whole: Com
     assert not live.precise(few, 1.0)
 
 
+def test_what_is_known_but_still_changes_is_not_enough(whole: Comparison) -> None:
+    speed = whole.speedup(whole.runs[1])
+    half, later = (of(whole.runs[1]) for of in (whole.speedup_interval, whole.later_speedup))
+    assert half
+    assert later
+    assert live.precise(whole, max(half, abs(later - speed)))
+    # With small pages the program's first faults take as long as all of it.
+    raw = [run.model_dump(by_alias=True) for run in whole.runs]
+    for of in ("cycles", "faults"):
+        raw[0]["windows"][0][of] += int(whole.runs[0].elapsed)
+    alone = whole.model_copy(update={"runs": [Run.model_validate(one) for one in raw]})
+    wide = alone.speedup_interval(alone.runs[1])
+    assert wide
+    assert not live.precise(alone, 1.01 * wide)
+
+
 def test_of_a_first_piece_the_beginning_that_all_have_run_is_compared(whole: Comparison) -> None:
     """Two runs of which one has come to half of the other's instructions."""
     alone = [run.model_copy(update={"windows": run.windows[:1]}) for run in whole.runs]

@@ -287,3 +287,33 @@ def test_a_partial_recording_and_a_failed_design_are_mentioned() -> None:
     assert any("Only part of the program was recorded (200 M accesses)" in c for c in caveats)
     assert "radix5 has no result: memory ran out." in caveats
     assert not any(re.search("stopped early", c) for c in caveats)
+
+
+def _later(first: tuple[int, int], second: tuple[int, int], **recorded: Any) -> Comparison:
+    """Cycles with both page sizes in each half of a program's instructions."""
+    raw = canned.comparison("radix", "radix")
+    for place, run in enumerate(raw["runs"]):
+        run["pages"] = ("4K", "2M")[place]
+        parts = _parts(0) | {"compute": first[place] + second[place], "data": 0}
+        total = first[place] + second[place]
+        run["cycles"] = {"frequency_hz": 1e9, "elapsed": total, "total": total, **parts}
+        half = {"instructions": run["instructions"] // 2, "cycles": first[place]}
+        run["timeline"] = [half | {"resident_bytes": 0, "table_bytes": 0}]
+    raw["recording"] = raw["recording"] | recorded
+    return Comparison.model_validate(raw)
+
+
+def test_of_a_program_that_was_ended_the_later_half_is_told_where_it_differs() -> None:
+    # 1500 against 1250, of which the second half is 1000 against 950.
+    ended = _later((500, 300), (1000, 950), ended_after=120.0)
+    assert ended.later_speedup(ended.runs[1]) == pytest.approx(1000 / 950)
+    assert ended.answer.headline.startswith(
+        "Yes: 2 MB pages would run the beginning of this program 20.0 % faster"
+    )
+    told = "In the second half of that the change of speed is +5.3 %, which a longer run"
+    assert told in ended.answer.reason
+    by_itself = _later((500, 300), (1000, 950), limited=False)
+    assert "would run this program 20.0 % faster" in by_itself.answer.headline
+    assert "second half" not in by_itself.answer.text
+    steady = _later((750, 625), (750, 625), ended_after=120.0)
+    assert "second half" not in steady.answer.text

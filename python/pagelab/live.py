@@ -27,6 +27,9 @@ from pagelab.window import Window
 _LEAST_WINDOWS = 10
 # The first phase of a program may be like nothing that follows.
 _LEAST_SECONDS = 30.0
+# Difference of the second half of a program that is no change, in times of the precision: of half
+# of the windows less is known.
+_STAYS = 2
 # A machine has caches and tables of some ten MiB.
 _MOST = 24
 
@@ -188,11 +191,21 @@ def _rivals(comparison: Comparison) -> list[Run]:
 
 
 def precise(comparison: Comparison, precision: float) -> bool:
-    """True if the speeds of all runs are known to that share."""
-    halves = [comparison.speedup_interval(run) for run in _rivals(comparison)]
+    """True if the speeds of all runs are known to that share, and have come to stay there."""
+    rivals = _rivals(comparison)
     windows = min(len(run.windows) for run in comparison.runs)
-    known = bool(halves) and all(half is not None and half <= precision for half in halves)
-    return known and windows >= _LEAST_WINDOWS
+    return (
+        bool(rivals)
+        and windows >= _LEAST_WINDOWS
+        and all(_known(comparison, run, precision) for run in rivals)
+    )
+
+
+def _known(comparison: Comparison, run: Run, precision: float) -> bool:
+    half, later = comparison.speedup_interval(run), comparison.later_speedup(run)
+    if half is None or later is None or half > precision:
+        return False
+    return abs(later - comparison.speedup(run)) <= _STAYS * precision
 
 
 def short(comparison: Comparison) -> str:

@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -187,11 +188,25 @@ class Run(Table):
     @property
     def elapsed(self) -> float:
         """Cycles that passed; of a sample those of the whole program, estimated."""
-        if self.sample is None:
-            return self.cycles.elapsed
+        return self.cycles.elapsed if self.sample is None else self._of_windows(self.sample)
+
+    def _of_windows(self, sample: sampling.Sample) -> float:
+        """Cycles for which windows stand."""
         if not self.on_one_core:
-            return self.sample.total(sampling.of("cycles"))
-        return self.sample.total(sampling.in_program) + self.sample.in_kernel
+            return sample.total(sampling.of("cycles"))
+        return sample.total(sampling.in_program) + sample.in_kernel
+
+    @property
+    def later_cycles(self) -> float:
+        """Cycles of the second half of its instructions, as nearly as windows or the timeline tell.
+
+        All of them where they tell nothing.
+        """
+        if self.sample is None:
+            return self.cycles.elapsed - self.cycles_at(self.instructions // 2)
+        ends = accumulate(one.instructions + one.after.instructions for one in self.windows)
+        first = sum(end <= self.sample.instructions / 2 for end in ends)
+        return self.elapsed - self._of_windows(sampling.Sample(self.windows[:first]))
 
     @property
     def seconds(self) -> float:
@@ -482,6 +497,15 @@ class Comparison(Table):
         common = min(run.instructions, base.instructions)
         ours = run.cycles_at(common)
         return base.cycles_at(common) / ours if ours else 1.0
+
+    def later_speedup(self, run: Run) -> float | None:
+        """As `speedup`, over the second half of what both have run; `None` if that is not the same.
+
+        It is where `speedup` goes if the program runs on as it did last.
+        """
+        base = self.baseline_of(run)
+        alike = same_windows(run, base) or run.instructions == base.instructions
+        return base.later_cycles / run.later_cycles if alike and run.later_cycles > 0 else None
 
     def speedup_interval(self, run: Run) -> float | None:
         """Half the width of the confidence interval of `speedup`, in the same unit.

@@ -63,14 +63,15 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     if decision.gain is None:
         return f"That cannot be told: no other {decision.asked} has a result."
     best, more = decision.change, _memory(decision)
+    program = "the beginning of this program" if _ended_early(comparison) else "this program"
     if decision.asked == "operating system":
         return " ".join(_under_systems(comparison, decision))
     change = units.signed_percent(decision.gain.value)
     if decision.effect == "helps":
-        return f"Yes: {best} would run this program {decision.gain} faster{more}."
+        return f"Yes: {best} would run {program} {decision.gain} faster{more}."
     if decision.effect == "depends" and decision.between is not None:
         return (
-            f"That depends on where memory comes from: {best} would run this program "
+            f"That depends on where memory comes from: {best} would run {program} "
             f"{first_touch.told(decision.between)}{more}."
         )
     if decision.effect == "unknown":
@@ -83,7 +84,7 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
         best = f"{best}, the best of these,"
     if decision.effect == "hurts":
         as_long = _as_long(decision.gain.value)
-        return f"No: {best} would run this program {decision.gain} slower{as_long}{more}."
+        return f"No: {best} would run {program} {decision.gain} slower{as_long}{more}."
     return f"No: {best} would make no difference ({change}){more}."
 
 
@@ -136,10 +137,34 @@ def _reason(comparison: Comparison, decision: Decision) -> str:
     best = _run(comparison, decision)
     sentences = []
     if best is not None:
+        sentences.append(_later(comparison, best))
         sentences += [granted.why_none(best), _because(comparison, decision, best)]
         sentences += [granted.fell_back(best), granted.split(best)]
     sentences.append(_to_gain(comparison, decision))
     return " ".join(f"{text}." for text in sentences if text)
+
+
+def _ended_early(comparison: Comparison) -> bool:
+    """True if the program was ended, or its end is not in the recording."""
+    recorded = comparison.recording
+    if recorded is None:
+        return False
+    cut = recorded.limited and not recorded.window.get("sample")
+    return cut or recorded.ended_after is not None or recorded.interrupted
+
+
+def _later(comparison: Comparison, run: Run) -> str:
+    """Speed of the second half, where a longer run would come to something else."""
+    later = comparison.later_speedup(run)
+    speed, half = comparison.speedup(run), comparison.speedup_interval(run) or 0.0
+    if not _ended_early(comparison) or later is None:
+        return ""
+    if abs(later - speed) < max(2 * NOTICEABLE, 2 * half):
+        return ""
+    return (
+        f"In the second half of that the change of speed is {units.signed_percent(later - 1)}, "
+        "which a longer run comes nearer to"
+    )
 
 
 def _run(comparison: Comparison, decision: Decision) -> Run | None:
