@@ -8,7 +8,7 @@ import pytest
 
 import canned
 from pagelab.counts import CYCLE_PARTS
-from pagelab.results import Comparison
+from pagelab.results import Comparison, Run
 
 
 def _with_cycles(**parts_by_design: dict[str, int]) -> Comparison:
@@ -287,6 +287,18 @@ def test_a_partial_recording_and_a_failed_design_are_mentioned() -> None:
     assert any("Only part of the program was recorded (200 M accesses)" in c for c in caveats)
     assert "radix5 has no result: memory ran out." in caveats
     assert not any(re.search("stopped early", c) for c in caveats)
+
+
+def test_the_later_half_of_a_sample_is_what_follows_a_long_first_window() -> None:
+    raw = canned.run("radix")
+    lengths = (9000, 1000, 1000, 1000)
+    raw["windows"] = [
+        canned.window(instructions=length, accesses=1, cycles=length) | {"after": {"faults": 0}}
+        for length in lengths
+    ]
+    assert Run.model_validate(raw).later_cycles == 3000
+    raw["windows"][0]["instructions"] = 1000
+    assert Run.model_validate(raw).later_cycles == 2000
 
 
 def _later(first: tuple[int, int], second: tuple[int, int], **recorded: Any) -> Comparison:

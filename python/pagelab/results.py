@@ -200,12 +200,12 @@ class Run(Table):
     def later_cycles(self) -> float:
         """Cycles of the second half of its instructions, as nearly as windows or the timeline tell.
 
-        All of them where they tell nothing.
+        Of a sample whose first window is more than half, those of the rest.
         """
         if self.sample is None:
             return self.cycles.elapsed - self.cycles_at(self.instructions // 2)
         ends = accumulate(one.instructions + one.after.instructions for one in self.windows)
-        first = sum(end <= self.sample.instructions / 2 for end in ends)
+        first = max(1, sum(end <= self.sample.instructions / 2 for end in ends))
         return self.elapsed - self._of_windows(sampling.Sample(self.windows[:first]))
 
     @property
