@@ -6,7 +6,9 @@ set -e
 insmod "$KERNEL_BUILD/lib/kunit/kunit.ko"
 insmod "$MANAGERS/mfs/mfs.ko"
 failed=0
-for type in basicmfs bwmfs contigmfs tieredmfs; do
+for folder in "$MANAGERS"/*/; do
+	type=$(basename "$folder")
+	[ "$type" != mfs ] || continue
 	insmod "$MANAGERS/$type/${type}_kunit.ko"
 	results=/sys/kernel/debug/kunit/$type/results
 	cat "$results"
