@@ -11,6 +11,7 @@ import pytest
 from emulators import needs_recorder
 from pagelab import files, results, sites
 from pagelab.counts import AllocationCosts
+from pagelab.report import stacks
 from pagelab.results import Comparison, Run
 
 SOURCE = Path(__file__).parent / "code" / "allocations.cc"
@@ -164,3 +165,33 @@ def test_the_library_alone_changes_nothing(folder: Path) -> None:
             [folder / "allocations"], check=True, capture_output=True, env=environment
         )
         assert (again.stdout, again.stderr) == (alone, b"")
+
+
+def test_a_block_is_as_wide_as_what_its_calls_cost(comparison: Comparison) -> None:
+    run = comparison.baseline
+    cycles = {row.key: row.fault_cycles for row in run.allocation_sites}
+    # Without walks all is faults: by call, as they stand in the rows.
+    still = [row.model_copy(update={"walk_cycles": 0, "walks": 0}) for row in run.allocation_sites]
+    alone = comparison.model_copy(
+        update={"runs": [run.model_copy(update={"allocation_sites": still})]}
+    )
+    drawn = stacks.of(alone)
+    assert drawn is not None
+    first = [block for block in drawn.blocks if block.depth == 0]
+    assert sum(block.width for block in first) == pytest.approx(100, abs=2)
+    for row in run.allocation_sites:
+        share = 100 * cycles[row.key] / sum(cycles.values())
+        if row.row != "site" or share < 1:
+            continue
+        depth = len(row.frames)
+        inside = [block for block in drawn.blocks if block.depth == depth]
+        assert any(block.width == pytest.approx(share) for block in inside), row.place
+    for block in drawn.blocks:
+        above = [
+            other
+            for other in drawn.blocks
+            if other.depth == block.depth - 1
+            and other.left - 1e-6 <= block.left
+            and block.left + block.width <= other.left + other.width + 1e-6
+        ]
+        assert len(above) == (1 if block.depth else 0)

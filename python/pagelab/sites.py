@@ -87,12 +87,12 @@ def gains(comparison: "Comparison") -> Gains | None:
 
 def between(small: "Run", large: "Run") -> Gains:
     """Gains by site of one run over another of the same recording."""
-    before = {row.key: _cost(small, row) for row in small.allocation_sites}
+    before = {row.key: cost(small, row) for row in small.allocation_sites}
     memory = {row.key: row.peak_resident_bytes for row in small.allocation_sites}
     found = [
         Gain(
             row,
-            before.get(row.key, 0.0) - _cost(large, row),
+            before.get(row.key, 0.0) - cost(large, row),
             row.peak_resident_bytes - memory.get(row.key, 0),
         )
         for row in large.allocation_sites
@@ -101,7 +101,7 @@ def between(small: "Run", large: "Run") -> Gains:
     return Gains(small, large, found)
 
 
-def _cost(run: "Run", row: AllocationCosts) -> float:
+def cost(run: "Run", row: AllocationCosts) -> float:
     """Cycles that translation and page faults take in the memory of a site.
 
     Of the stalls for translation a site has its part of the cycles of walks. A sample's count for

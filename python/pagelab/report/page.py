@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pagelab import annotating, granted, reclaimed, units
 from pagelab.answer import Answer
-from pagelab.report import allocated
+from pagelab.report import allocated, stacks
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.counters import CounterTable, counter_tables
 from pagelab.report.heat import heat_maps
@@ -46,6 +46,7 @@ class Page:
     lines: Table
     mappings: Table
     sites: allocated.Sites | None
+    callers: stacks.Stacks | None
 
 
 _COLUMNS = [
@@ -110,6 +111,7 @@ def page(comparison: Comparison) -> Page:
         lines=_lines(base),
         mappings=_mappings(base),
         sites=allocated.of(comparison),
+        callers=stacks.of(comparison),
     )
 
 
