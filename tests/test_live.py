@@ -143,6 +143,29 @@ def test_what_is_known_but_still_changes_is_not_enough(whole: Comparison) -> Non
     assert not live.precise(alone, 1.01 * wide)
 
 
+def test_of_more_memory_than_caches_only_what_was_taken_whole_is_told(whole: Comparison) -> None:
+    raw = [run.model_dump(by_alias=True) for run in whole.runs]
+    for run in raw:
+        run["windows"] = run["windows"][:12]
+        for name in ("instructions", "cycles", "accesses"):
+            run["windows"][0][name] *= 50
+        run["instructions"] *= 50
+    small, large = (Run.model_validate(run) for run in raw)
+    # 78 MiB of memory, and 32 of cache.
+    comparison = live.so_far([small, large])
+    assert comparison.speedup(comparison.runs[1]) == (
+        small.windows[0].cycles / large.windows[0].cycles
+    )
+    assert comparison.speedup_interval(comparison.runs[1]) is None
+    assert "of the first 2.00" in live.short(comparison)
+    assert live.precise(comparison, 0.01)
+    for run in raw:
+        run["machine"]["caches"]["llc"]["kib"] = 1 << 18
+    fits = live.so_far([Run.model_validate(run) for run in raw])
+    assert [len(run.windows) for run in fits.runs] == [11, 11]
+    assert fits.speedup_interval(fits.runs[1])
+
+
 def test_of_a_first_piece_the_beginning_that_all_have_run_is_compared(whole: Comparison) -> None:
     """Two runs of which one has come to half of the other's instructions."""
     alone = [run.model_copy(update={"windows": run.windows[:1]}) for run in whole.runs]

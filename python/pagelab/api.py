@@ -322,6 +322,8 @@ def _comparison(
     """The runs that there are, with what was done to have them."""
     runs = _runs(name, recorded, ended, interrupted=interrupted)
     _check_alike(runs)
+    if recorded is not None and recorded.window.get("thinning"):
+        runs = live.trusted(runs)
     return Comparison(
         pagelab=pagelab.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

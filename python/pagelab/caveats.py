@@ -62,9 +62,17 @@ def caveats(comparison: Comparison) -> list[str]:
 def larger_than_caches(comparison: Comparison) -> list[str]:
     """Samples that guess what is in the last level of cache (docs/limits.md)."""
     for run in comparison.runs:
-        if run.sample is None or not run.sample.share:
+        if run.sample is None:
             continue
         cache = run.machine["caches"]["llc"]["kib"] << 10
+        if not run.sample.drawn:
+            return [
+                f"What is said is of its first {units.count(run.windows[0].accesses)} accesses: "
+                f"pieces of a program with more memory than the last level of cache has "
+                f"({units.size(cache)}) have to guess what is there. --full takes more of it."
+            ]
+        if not run.sample.share:
+            continue
         if run.memory > cache:
             return [
                 f"The program's memory ({units.size(run.memory)}) is larger than the last level of "

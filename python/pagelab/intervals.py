@@ -46,7 +46,7 @@ def ratio(
     its cycles under two designs, vary together, which the interval takes into account. `known` are
     parts of the two sums that are not sampled. `shares` are the parts that windows have of what
     they stand for, 0 unless given: where they have all of it nothing is uncertain (section 5.6).
-    The width is infinite for fewer than two windows.
+    The width is infinite for a single window, and 0 where all is known.
     """
     count = len(numerators)
     total = math.fsum(denominators) + known[1]
@@ -54,7 +54,7 @@ def ratio(
         return math.nan, math.inf
     value = (math.fsum(numerators) + known[0]) / total
     if count < 2:
-        return value, math.inf
+        return value, math.inf if count else 0.0
     pairs = zip(numerators, denominators, strict=True)
     residuals = [above - value * below for above, below in pairs]
     mean = math.fsum(residuals) / count

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 import pagelab
-from pagelab import growth, jobs, readable, units
+from pagelab import growth, jobs, readable, sampling, units
 from pagelab.progress import Display, Meter
 from pagelab.results import Comparison, Failure, Run
 from pagelab.sources import Trace
@@ -166,14 +166,34 @@ def can_follow(
     return copies == 1 and wanted and len(simulations) <= _MOST and not elsewhere
 
 
+def trusted(runs: Sequence[Run]) -> list[Run]:
+    """The runs; of larger memory than caches only the beginning that was taken whole.
+
+    What a piece finds in the last level of cache is a guess, which errs otherwise with each page
+    size (docs/limits.md).
+    """
+    guessed = [
+        run
+        for run in runs
+        if len(run.windows) > 1
+        and sampling.taken_whole(run.windows)
+        and run.memory > run.machine["caches"]["llc"]["kib"] << 10
+    ]
+    return [_in_windows(run, 1) for run in runs] if guessed else list(runs)
+
+
+def _in_windows(run: Run, count: int) -> Run:
+    """The run by its first windows alone."""
+    found = run.model_copy(update={"windows": run.windows[:count]})
+    found.__dict__.pop("sample", None)  # That of all windows, if it was asked for.
+    return found
+
+
 def so_far(runs: Sequence[Run]) -> Comparison:
     """The runs beside each other, in the windows that all of them have left behind."""
     # The gap behind the last window is not known yet.
     windows = min(len(run.windows) for run in runs) - 1
-    common = [
-        run.model_copy(update={"windows": run.windows[:windows] if windows > 1 else []})
-        for run in runs
-    ]
+    common = trusted([_in_windows(run, windows if windows > 1 else 0) for run in runs])
     return Comparison(
         pagelab=pagelab.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -193,6 +213,8 @@ def _rivals(comparison: Comparison) -> list[Run]:
 def precise(comparison: Comparison, precision: float) -> bool:
     """True if the speeds of all runs are known to that share, and have come to stay there."""
     rivals = _rivals(comparison)
+    if any(run.sample is not None and not run.sample.drawn for run in comparison.runs):
+        return True  # Nothing that follows is told.
     windows = min(len(run.windows) for run in comparison.runs)
     return (
         bool(rivals)
@@ -225,6 +247,8 @@ def table(comparison: Comparison) -> str:
 
 def _of(comparison: Comparison) -> str:
     """Subject of a comparison: `of 31 windows, 41 M accesses`."""
-    windows = len(comparison.runs[0].windows)
+    windows = comparison.runs[0].windows
+    if len(windows) == 1:
+        return f"of the first {units.count(windows[0].accesses)} accesses"
     accesses = f"{units.count(min(run.accesses for run in comparison.runs))} accesses"
-    return f"of {windows} windows, {accesses}" if windows else f"of the first {accesses}"
+    return f"of {len(windows)} windows, {accesses}" if windows else f"of the first {accesses}"

@@ -178,7 +178,7 @@ def record(
         after = seconds if over.is_set() else time.monotonic() - started
         outcome |= {"exit_status": 0, "signal": None, "ended_after": after}
         if enough.is_set():
-            outcome["notes"].append("what was recorded is enough for --precision")
+            outcome["notes"].append("enough is known (--precision 0 goes on)")
     return Recording.model_validate(outcome | {"limited": limited})
 
 

@@ -177,8 +177,12 @@ class Run(Table):
 
     @cached_property
     def sample(self) -> sampling.Sample | None:
-        """Estimate of the program by its windows; `None` where fewer than two were measured."""
-        return sampling.Sample(self.windows) if len(self.windows) > 1 else None
+        """Estimate of the program by its windows; `None` where all was measured in one.
+
+        A single window that is not all is a beginning that speaks for itself alone.
+        """
+        part = len(self.windows) == 1 and self.windows[0].instructions < self.instructions
+        return sampling.Sample(self.windows) if len(self.windows) > 1 or part else None
 
     @property
     def on_one_core(self) -> bool:
@@ -202,8 +206,9 @@ class Run(Table):
 
         Of a sample whose first window is more than half, those of the rest.
         """
-        if self.sample is None:
-            return self.cycles.elapsed - self.cycles_at(self.instructions // 2)
+        if self.sample is None or not self.sample.drawn:
+            length = self.sample.instructions if self.sample else self.instructions
+            return self.elapsed - self.cycles_at(length // 2)
         ends = accumulate(one.instructions + one.after.instructions for one in self.windows)
         first = max(1, sum(end <= self.sample.instructions / 2 for end in ends))
         return self.elapsed - self._of_windows(sampling.Sample(self.windows[:first]))
@@ -515,13 +520,16 @@ class Comparison(Table):
         base = self.baseline_of(run)
         if run.sample is None or base.sample is None or not same_windows(run, base):
             return None
+        if not run.sample.drawn:
+            return None
         return sampling.relative(base.sample, run.sample, kernel=base.on_one_core)[1]
 
 
 def same_windows(*runs: Run) -> bool:
     """True if runs are samples in the same windows."""
     places = [[window.accesses for window in run.windows] for run in runs]
-    return len(places[0]) >= 2 and all(place == places[0] for place in places)
+    sampled = all(run.sample is not None for run in runs)
+    return sampled and all(place == places[0] for place in places)
 
 
 def _bytes(pages: str) -> int:

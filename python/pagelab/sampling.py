@@ -60,13 +60,10 @@ def _pieces(
     return pieces
 
 
-def _taken_whole(windows: Sequence[SampleWindow]) -> list[SampleWindow]:
-    """The first window, if it is much longer than the others."""
-    if len(windows) > 1:
-        usual = _typical([window.instructions for window in windows[1:]])
-        if windows[0].instructions >= _WHOLE * usual:
-            return [windows[0]]
-    return []
+def taken_whole(windows: Sequence[SampleWindow]) -> list[SampleWindow]:
+    """The first window, if it is much longer than the others, or has none beside it."""
+    usual = _typical([window.instructions for window in windows[1:]])
+    return [windows[0]] if windows[0].instructions >= _WHOLE * usual else []
 
 
 def _typical(lengths: Sequence[int]) -> int:
@@ -88,7 +85,7 @@ class Sample:
             gaps[-1] = 0
         self._windows = windows
         self._gaps = gaps
-        self._whole = _taken_whole(windows)
+        self._whole = taken_whole(windows)
         first = len(self._whole)
         self._pieces = _pieces(windows[first:], gaps[first:])
         own = [sum(window.instructions for window, _ in piece) for piece in self._pieces]
@@ -101,10 +98,15 @@ class Sample:
         """The part of what was sampled that was measured; 0 where results do not say what was left
         out."""
         halves = [gap / 2 for gap in behind[:-1]]
-        around = map(sum, zip([float(before), *halves], [*halves, *behind[-1:]], strict=True))
+        around = map(sum, zip([float(before), *halves], [*halves, *behind[-1:]], strict=False))
         self._weights = [
             (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, around, strict=True)
         ]
+
+    @property
+    def drawn(self) -> bool:
+        """True if there are pieces beside what was taken whole."""
+        return bool(self._pieces)
 
     @property
     def shares(self) -> list[float]:

@@ -36,8 +36,8 @@ class Window:
         return Window(in_instructions=self.in_instructions, warm_up=self.warm_up)
 
 
-OF_PROGRAMS = Window(sample=(2_000_000, 2_000_000), thinning=40)
-"""Taken of a program whose length nobody knows: its first eighty million accesses, and forty pieces
+OF_PROGRAMS = Window(sample=(2_000_000, 2_000_000), thinning=80)
+"""Taken of a program whose length nobody knows: its first 160 million accesses, and eighty pieces
 for each time that it becomes e times as long."""
 
 
