@@ -294,7 +294,7 @@ def test_the_model_says_what_each_setting_would_do(tmp_path: Path) -> None:
     report = (tmp_path / "model" / "report.html").read_text()
     html = (tmp_path / "report.html").read_text()
     places = re.findall(r'href="model/report.html#(\w+)"', html)
-    assert len(places) == 2
+    assert places == ["addresses", "lines", "stacks"]
     assert all(f'id="{place}"' in report for place in places)
     # Who allocates: a bytearray is of PyByteArray_Resize or what it calls.
     (gains,) = re.findall(r"Whose memory gains.*?</table>", html, re.DOTALL)

@@ -65,7 +65,7 @@ def larger_than_caches(comparison: Comparison) -> list[str]:
         if run.sample is None:
             continue
         cache = run.machine["caches"]["llc"]["kib"] << 10
-        if not run.sample.drawn:
+        if run.of_beginning:
             return [
                 f"What is said is of its first {units.count(run.windows[0].accesses)} accesses: "
                 f"pieces of a program with more memory than the last level of cache has "

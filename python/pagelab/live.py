@@ -179,7 +179,12 @@ def trusted(runs: Sequence[Run]) -> list[Run]:
         and sampling.taken_whole(run.windows)
         and run.memory > run.machine["caches"]["llc"]["kib"] << 10
     ]
-    return [_in_windows(run, 1) for run in runs] if guessed else list(runs)
+    return [beginning(run) for run in runs] if guessed else list(runs)
+
+
+def beginning(run: Run) -> Run:
+    """The run by its first window alone, where it has several."""
+    return _in_windows(run, 1)
 
 
 def _in_windows(run: Run, count: int) -> Run:
@@ -213,7 +218,7 @@ def _rivals(comparison: Comparison) -> list[Run]:
 def precise(comparison: Comparison, precision: float) -> bool:
     """True if the speeds of all runs are known to that share, and have come to stay there."""
     rivals = _rivals(comparison)
-    if any(run.sample is not None and not run.sample.drawn for run in comparison.runs):
+    if any(run.of_beginning for run in comparison.runs):
         return True  # Nothing that follows is told.
     windows = min(len(run.windows) for run in comparison.runs)
     return (

@@ -185,6 +185,11 @@ class Run(Table):
         return sampling.Sample(self.windows) if len(self.windows) > 1 or part else None
 
     @property
+    def of_beginning(self) -> bool:
+        """True if it speaks of a beginning that was taken whole, and not of what followed."""
+        return self.sample is not None and not self.sample.drawn
+
+    @property
     def on_one_core(self) -> bool:
         """True if the parts of `cycles` add up to the time that passed."""
         return self.cycles.elapsed == self.cycles.total
@@ -206,7 +211,7 @@ class Run(Table):
 
         Of a sample whose first window is more than half, those of the rest.
         """
-        if self.sample is None or not self.sample.drawn:
+        if self.sample is None or self.of_beginning:
             length = self.sample.instructions if self.sample else self.instructions
             return self.elapsed - self.cycles_at(length // 2)
         ends = accumulate(one.instructions + one.after.instructions for one in self.windows)
@@ -520,7 +525,7 @@ class Comparison(Table):
         base = self.baseline_of(run)
         if run.sample is None or base.sample is None or not same_windows(run, base):
             return None
-        if not run.sample.drawn:
+        if run.of_beginning:
             return None
         return sampling.relative(base.sample, run.sample, kernel=base.on_one_core)[1]
 

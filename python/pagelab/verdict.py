@@ -149,8 +149,8 @@ def _ended_early(comparison: Comparison) -> bool:
     recorded = comparison.recording
     if recorded is None:
         return False
-    alone = comparison.baseline.sample is not None and not comparison.baseline.sample.drawn
-    cut = alone or (recorded.limited and not recorded.window.get("sample"))
+    cut = recorded.limited and not recorded.window.get("sample")
+    cut |= comparison.baseline.of_beginning
     return cut or recorded.ended_after is not None or recorded.interrupted
 
 

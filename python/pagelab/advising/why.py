@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagelab import advice, annotating, api, granted, units
+from pagelab import advice, annotating, api, granted, live, units
 from pagelab.advising import perf_stat
 from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.annotating import By
@@ -94,31 +94,31 @@ def ask(
     sizes = [own, *(["4K"] if without and own != "4K" else [])]
     unchanged = simulated({}, sizes)
     base = next(run for run in unchanged.runs if run.pages == own)
-    predicted = {
-        one.name: base.elapsed / run.elapsed
-        for one in without
-        for run in unchanged.runs
-        if run.pages == "4K"
-    }
     runs = {UNCHANGED: base}
     runs |= {one.name: run for one in without for run in unchanged.runs if run.pages == "4K"}
+    ended = _ended(unchanged)
     notes: list[str] = []
     for one in candidates:
         if not one.no_huge_pages:
             with_it = simulated(one.environment, [own if one.size == OWN else one.size])
-            run = with_it.runs[0]
-            runs[one.name] = run
-            predicted[one.name] = base.elapsed / run.elapsed
-            if _ended(unchanged) or _ended(with_it):
-                # They have not come to the same place.
-                predicted[one.name] *= _instructions(run) / _instructions(base)
+            ended |= _ended(with_it)
+            run = runs[one.name] = with_it.runs[0]
             if said := granted.why_none(run) or granted.fell_back(run):
                 notes.append(f"{one.name}: {said}.")
-    if _ended(unchanged):
+    if any(run.of_beginning for run in runs.values()):
+        ended = True
+        runs = {name: live.beginning(run) for name, run in runs.items()}
+    base = runs[UNCHANGED]
+    predicted = {name: base.elapsed / run.elapsed for name, run in runs.items() if run is not base}
+    if ended:
+        # They have not come to the same place.
+        for name in predicted:
+            predicted[name] *= _instructions(runs[name]) / _instructions(base)
         done = units.count(_instructions(base))
         notes.append(
-            f"Recorded was what the program does in {units.duration(_SECONDS)} under the emulator, "
-            f"its first {done} instructions: predictions and expected counts are of those."
+            f"Predictions and expected counts are of the first {done} instructions: of what the "
+            f"program does in {units.duration(_SECONDS)} under the emulator, or of what was taken "
+            "whole where its memory is larger than the last level of cache."
         )
     by_site = simulated({}, ["4K", "2M"], sites=True)
     found = perf_stat.events(base.machine_name)
