@@ -7,7 +7,7 @@ import pytest
 
 import pagelab
 from emulators import needs_recorder
-from pagelab import machines, reclaimed, systems, table
+from pagelab import accounted, machines, reclaimed, systems, table
 from pagelab.design import Design
 from pagelab.errors import UsageError
 
@@ -74,6 +74,25 @@ def test_systems_are_a_column_of_the_table(snapshot: pagelab.Recording) -> None:
     assert [row[:3] for row in rows] == [["radix", "linux", "64K"], ["radix", "linux-6.12", "64K"]]
     assert rows[0][3] == "base"
     assert "copies, kept" in table.legend(found)
+
+
+@needs_recorder
+def test_accounting_costs_what_it_does_in_kernels(snapshot: pagelab.Recording) -> None:
+    """Atomic operations a page of `fork()`, less one of its entry (docs/foliomap.md)."""
+    designs = [Design("radix", system=system) for system in ("linux-6.12", "linux", "foliomap")]
+    found = pagelab.compare(snapshot, designs, machine="zen3", pages="64K")
+    for run, measured in zip(found.runs, (3.16, 3.15, 2.16), strict=True):
+        work = run.os.accounting
+        assert work is not None
+        assert PAGES <= work.fork.pages <= run.os.entries_forked
+        # Other pages are single ones.
+        assert work.fork.atomics == pytest.approx((measured - 1) * work.fork.pages, rel=0.03)
+        assert work.fork.lines >= work.fork.pages
+    told = accounted.lines(found)
+    assert len(told) == 3
+    assert "a page)" in told[0]
+    alone = pagelab.compare(snapshot, designs[:1], machine="zen3", pages="64K")
+    assert accounted.lines(alone) == []
 
 
 @needs_recorder

@@ -260,6 +260,26 @@ class Reclaim(Model):
     device_ns: Natural = 0
 
 
+class AccountingWork(Model):
+    """Accounting of one kind of operation.
+
+    Pages are of 4 KiB; lines are of page structures, each once for entries accounted together.
+    """
+
+    pages: Natural
+    atomics: Natural
+    lines: Natural
+
+
+class Accounting(Model):
+    """Accounting of who maps which page, by kind of operation."""
+
+    fault: AccountingWork
+    fork: AccountingWork
+    unmap: AccountingWork
+    split: AccountingWork
+
+
 class Tiers(Model):
     """Counts of the `tiered` manager; `hot` and `cold` are pages of each of two nodes."""
 
@@ -313,6 +333,7 @@ class Os(Model):
     khugepaged: Khugepaged | None = None
     compaction: Compaction | None = None
     reclaim: Reclaim | None = None
+    accounting: Accounting | None = None
     pages_migrated: Natural
     outside: Outside = Outside()
     stray_touches: Natural = 0

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelab import granted, reclaimed, sampling, units
+from pagelab import accounted, granted, reclaimed, sampling, units
 
 if TYPE_CHECKING:
     from pagelab.results import Comparison, Run
@@ -128,11 +128,12 @@ def text(comparison: Comparison, width: int = 80) -> str:
 
 
 def _memory(comparison: Comparison) -> list[str]:
-    """The larger pages that programs were given, and what was reclaimed, in filled sentences."""
+    """Larger pages that programs were given, what was reclaimed, accounting: filled sentences."""
     found = []
     for name in comparison.machines:
         on_machine = comparison.on(name)
-        for sentence in granted.lines(on_machine) + reclaimed.lines(on_machine):
+        told = [*granted.lines(on_machine), *reclaimed.lines(on_machine)]
+        for sentence in [*told, *accounted.lines(on_machine)]:
             found += textwrap.wrap(sentence, 80, subsequent_indent="    ")
     return found
 

@@ -116,7 +116,10 @@ impl<T: PageTable> Mapper<'_, T> {
         let Some(block) = block else {
             return Ok(Collapse::NoFreeBlock);
         };
+        // Accounting is that of programs: work of khugepaged is none of it.
+        let accounting = self.statistics.accounting;
         self.unmap(first.asid, region);
+        self.statistics.accounting = accounting;
         let mapped = self.enter(first, block, SIZE, true);
         self.frames.unpin();
         if let Err(error) = mapped {

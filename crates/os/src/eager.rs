@@ -91,6 +91,9 @@ impl<T: PageTable> Mapper<'_, T> {
         if folio && mapped < 1 << order {
             self.frames.dissolve(head);
         } else {
+            if folio {
+                self.account_folio();
+            }
             for unmapped in mapped..1 << order {
                 self.frames.free_unheld(Pfn(head.0 + unmapped), size);
             }

@@ -333,6 +333,7 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         // Private memory: copy-on-write (`do_wp_page` in mm/memory.c).
         if self.frames.may_reuse(head.pfn, page.asid) {
+            self.account_reuse(head.pfn, size);
             self.frames.set_forked(head.pfn, false);
             self.statistics.cow_reuses += 1;
             self.set_writable(first_of(page, size), head, true);
@@ -343,6 +344,7 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         // A store to a large page copies only the 4 KiB around it (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
+        self.account_copy(page, self.translation(page).pfn);
         self.copy_page(page)?;
         self.effects.pages_copied += 1;
         self.statistics.cow_copies += 1;

@@ -16,6 +16,12 @@ impl FrameTable {
         }
     }
 
+    /// Order of the folio of which a page of 4 KiB is part, and the page's place there.
+    pub(crate) fn part(&self, pfn: Pfn) -> Option<(u32, u32)> {
+        let order = tag::folio_order(self.buddy.tag(pfn))?;
+        Some((order, pfn.0 & ((1 << order) - 1)))
+    }
+
     /// True if a frame is part of a folio and nobody maps it any more.
     pub fn is_unmapped_part(&self, pfn: Pfn) -> bool {
         tag::folio_order(self.buddy.tag(pfn)).is_some() && self.map_count(pfn) == 0

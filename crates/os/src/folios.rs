@@ -46,6 +46,11 @@ impl Folios {
         }
     }
 
+    /// Accounting of all folios.
+    pub(crate) fn scheme(&self) -> Accounting {
+        self.scheme
+    }
+
     /// Frames of folios that nobody maps any more.
     pub(crate) fn unmapped_frames(&self) -> u32 {
         self.unmapped

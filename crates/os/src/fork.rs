@@ -74,6 +74,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Maps the parent's pages of a private VMA in the child too, read-only in both.
     fn share(&mut self, parent: Asid, child: Asid, vma: &Vma) -> Result<(), OsError> {
         self.frames.share_swapped(parent, child, vma.start..vma.end);
+        let mut entries = self.forked(child);
         let mut at = vma.start;
         while let Some(run) = self.table.next_mapped(parent, at..vma.end) {
             let first = self.page(child, run.first.vpn)?;
@@ -90,6 +91,7 @@ impl<T: PageTable> Mapper<'_, T> {
                     self.effects.flush(parent);
                     self.effects.narrowed = true;
                 }
+                self.push_forked(&mut entries, page, translation.pfn, run.size);
                 self.frames.note_alone(translation.pfn, run.size, parent);
                 self.frames.set_forked(translation.pfn, true);
                 let twin: Page = offset_by(first, page.id.0 - run.first.id.0);
@@ -99,6 +101,7 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             at = run.end();
         }
+        self.account_forked(entries);
         Ok(())
     }
 }

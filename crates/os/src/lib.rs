@@ -6,6 +6,7 @@
 //! table itself is the machine's and comes in as an argument: which one it is makes no difference
 //! here.
 
+mod accounted;
 mod accounting;
 mod address_space;
 mod blocks;
@@ -50,7 +51,7 @@ mod tag;
 mod touched;
 mod vma;
 
-pub use accounting::Accounting;
+pub use accounting::{Accounting, AccountingStatistics, AccountingWork};
 pub use compaction::Defrag;
 pub use config::{NodeConfig, OsConfig, Placement};
 pub use effects::{Effects, Invalidation};

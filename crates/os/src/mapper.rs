@@ -165,11 +165,13 @@ impl<T: PageTable> Mapper<'_, T> {
     /// than 4 KiB may reach out of the range.
     pub(crate) fn unmap(&mut self, asid: Asid, pages: Range<u64>) {
         self.frames.forget_swapped(asid, pages.clone());
+        let mut entries = self.unmapped(asid);
         let mut at = pages.start;
         while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
             for page in run.pages() {
                 let translation = self.take_out(page, run.size);
                 let zeros = self.frames.is_zeros(translation.pfn);
+                self.push_unmapped(&mut entries, page, translation.pfn, run.size);
                 let freed = self.frames.remove_page(translation.pfn, run.size, page);
                 self.effects.entries_unmapped += u64::from(!zeros);
                 self.effects.frames_freed += u64::from(freed);
@@ -178,6 +180,7 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             at = run.end();
         }
+        self.account_unmapped(entries);
     }
 
     /// Allows or forbids stores to a mapped page.

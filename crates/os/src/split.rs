@@ -52,6 +52,9 @@ impl<T: PageTable> Mapper<'_, T> {
         self.frames.unpin();
         split?;
         let owners = self.owners(head);
+        if size == PageSize::Large2M {
+            self.account_split(head, &owners);
+        }
         self.frames.split(head, size, below(size), &owners);
         for owner in owners {
             self.note_split(owner, size);

@@ -1,4 +1,5 @@
 use crate::TierStatistics;
+use crate::accounting::AccountingStatistics;
 use pagelab_addr::PageSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -265,6 +266,9 @@ pub struct OsStatistics {
     /// Pages that left memory, where they may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<ReclaimStatistics>,
+    /// Accounting of who maps which page, where large folios or forks are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<AccountingStatistics>,
     /// Base pages moved out of a page table's way.
     pub pages_migrated: u64,
     /// Part of all this that was touched where accesses were left out.

@@ -1,3 +1,4 @@
+use crate::accounted;
 use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
 use crate::frame_table::{FrameTable, Placing};
@@ -10,7 +11,8 @@ use crate::random::SplitMix64;
 use crate::reclaim::Reclaim;
 use crate::segments::Segments;
 use crate::{
-    Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement, ReclaimStatistics,
+    AccountingStatistics, Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy,
+    Placement, ReclaimStatistics,
 };
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
@@ -302,8 +304,18 @@ impl Os {
             segments: self.frames.segment_statistics(),
             tiers: self.frames.manager().tiers(),
             reclaim: self.reclaim_statistics(),
+            accounting: self.accounting_statistics(),
             ..self.statistics.clone()
         }
+    }
+
+    /// None where pages are placed one by one, and of reservations, which Linux has not.
+    fn accounting_statistics(&self) -> Option<AccountingStatistics> {
+        let reserved = self.config.page_policy == PagePolicy::Reserved;
+        if !self.frames.keeps_folios || reserved {
+            return None;
+        }
+        accounted::statistics(&self.statistics, self.config.accounting)
     }
 
     fn reclaim_statistics(&self) -> Option<ReclaimStatistics> {

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pagelab import annotating, granted, reclaimed, units
+from pagelab import accounted, annotating, granted, reclaimed, units
 from pagelab.answer import Answer
 from pagelab.report import allocated, stacks
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
@@ -91,7 +91,11 @@ def page(comparison: Comparison) -> Page:
         title=comparison.name,
         kicker=_kicker(comparison),
         verdict=comparison.answer,
-        granted=[line for one in on_machines for line in granted.lines(one) + reclaimed.lines(one)],
+        granted=[
+            line
+            for one in on_machines
+            for line in granted.lines(one) + reclaimed.lines(one) + accounted.lines(one)
+        ],
         figures=Table(_columns(comparison), [_row(comparison, run) for run in comparison.runs]),
         cycles=cycles_chart(comparison),
         latency=latency_chart(comparison),

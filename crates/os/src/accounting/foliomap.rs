@@ -27,13 +27,12 @@ impl Aggregator {
     }
 
     fn digits_per_word(&self) -> u32 {
-        u64::BITS / (self.order + 1)
+        digits_per_word(self.order)
     }
 
     /// One word of what a mapping by an address space adds.
     fn unit_word(&self, mm: Asid, word: u32) -> u64 {
-        // Ids begin at 1: an id of no digits would add nothing.
-        let id = u32::from(mm.0) + 1;
+        let id = id(mm);
         let digits = self.digits_per_word();
         let first = word * digits;
         (first..(first + digits).min(ID_BITS))
@@ -62,5 +61,30 @@ impl Aggregator {
             self.words[word] == self.unit_word(mm, word as u32).wrapping_mul(total.into())
         };
         total <= 1 << self.order && (0..WORDS).all(matches)
+    }
+}
+
+fn digits_per_word(order: u32) -> u32 {
+    u64::BITS / (order + 1)
+}
+
+/// Ids begin at 1: an id of no digits would add nothing.
+fn id(mm: Asid) -> u32 {
+    u32::from(mm.0) + 1
+}
+
+/// Pages of a folio, from the third on, whose structures have words of its aggregator that an update on behalf of an
+/// address space touches, as bits; `None` for an operation that touches all words.
+///
+/// Where an id has no bits beyond the first word, that alone is touched (`foliomap_change`).
+pub(super) fn tail_structures(order: u32, mm: Option<Asid>) -> u32 {
+    let digits = digits_per_word(order);
+    if mm.is_some_and(|mm| id(mm) >> digits.min(ID_BITS) == 0) {
+        return 0;
+    }
+    match ID_BITS.div_ceil(digits) {
+        1 => 0,
+        2 | 3 => 0b100,
+        _ => 0b1100,
     }
 }

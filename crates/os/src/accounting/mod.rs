@@ -6,12 +6,16 @@
 
 mod foliomap;
 mod mm_owner;
+mod work;
 
 use foliomap::Aggregator;
 use mm_owner::Slots;
 use pagelab_addr::Asid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use work::Batch;
+pub use work::{AccountingStatistics, AccountingWork};
 
 /// Accounting scheme of large folios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
