@@ -208,7 +208,7 @@ impl<T: PageTable> Call<'_, T> {
             Advice::POPULATE_READ => return self.populate(asid, range, |_| false),
             Advice::COLLAPSE => return self.collapse(asid, range),
             // A page of which a part is advised is split (`madvise_free_huge_pmd`,
-            // `madvise_cold_or_pageout_pte_range`). What is free keeps its contents here.
+            // `madvise_cold_or_pageout_pte_range`).
             Advice::Free | Advice::COLD | Advice::PAGE_OUT => |_| {},
             Advice::HugePage => |vma| vma.advice = HugeAdvice::Wanted,
             Advice::NoHugePage => |vma| vma.advice = HugeAdvice::Unwanted,
@@ -223,11 +223,22 @@ impl<T: PageTable> Call<'_, T> {
         self.mapper.split_at(asid, range.end)?;
         self.change_vmas(asid, range.clone(), change);
         match advice {
+            Advice::Free => self.free_lazily(asid, range),
             Advice::COLD => self.mapper.page_out(asid, range, false),
             Advice::PAGE_OUT => self.mapper.page_out(asid, range, true),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Frees the anonymous memory of a range when memory is short (`madvise_free_single_vma`).
+    fn free_lazily(&mut self, asid: Asid, range: Range<u64>) {
+        let vmas: Vec<Vma> = self.space(asid).vmas.within(range).collect();
+        for vma in vmas {
+            if matches!(vma.backing, Backing::Anonymous | Backing::Stack) {
+                self.mapper.free_lazily(asid, vma.start..vma.end);
+            }
+        }
     }
 
     /// Maps all pages of a range that are in a VMA and accessible: as a store to each would in VMAs that

@@ -292,3 +292,95 @@ fn code_is_kept_before_other_pages_of_files() {
     assert!(counts.files_dropped > 2_000);
     assert!(counts.files_read < 50, "{counts:?}");
 }
+
+/// A unit that was isolated and has moved since is left for the next time: what leaves is just what is written.
+#[test]
+fn a_page_that_a_shrinking_page_table_moves_is_left_where_it_is() {
+    let mut machine = limited(PagePolicy::Base, 100);
+    machine.table.table = MapTable::new(Placement::Shrinking);
+    map(&mut machine, 0, 0..1000);
+    let mut moved = 0;
+    for vpn in 0..1000 {
+        machine.store(0, vpn, vpn + 1).unwrap();
+        moved += machine.effects.work.displaced.len();
+        machine.check();
+    }
+    assert!(moved > 100, "{moved}");
+    let counts = counts(&machine);
+    assert_eq!(counts.taken, counts.swapped_out);
+    let resident = machine.os.resident_bytes() / PAGE_BYTES;
+    assert_eq!(counts.in_swap + resident, 1000);
+    machine.check_end(0..1);
+}
+
+/// Without a swap device only what need not be written can leave.
+#[test]
+fn what_is_called_free_leaves_unwritten_unless_it_is_used_again() {
+    for policy in [PagePolicy::Base, PagePolicy::Thp] {
+        let mut machine = with_swap(policy, 1600, Some(0));
+        map(&mut machine, 0, 0..1536);
+        store_all(&mut machine, 0..1536);
+        advise(&mut machine, 512..1536, Advice::Free);
+        assert_eq!(machine.os.resident_bytes(), 1536 * PAGE_BYTES);
+        assert_eq!(machine.load(0, 512), Ok(513));
+        for vpn in 512..600 {
+            machine.store(0, vpn, vpn + 7).unwrap();
+        }
+        map(&mut machine, 0, 4096..4496);
+        store_all(&mut machine, 4096..4496);
+        machine.check();
+        for vpn in 512..600 {
+            assert_eq!(machine.load(0, vpn), Ok(vpn + 7), "{policy}");
+        }
+        for vpn in 0..512 {
+            assert_eq!(machine.load(0, vpn), Ok(vpn + 1), "{policy}");
+        }
+        let lost = (600..1536).filter(|&vpn| machine.load(0, vpn) == Ok(0));
+        assert!(lost.count() >= 300, "{policy}");
+        let counts = counts(&machine);
+        assert_eq!(counts.swapped_out, 0);
+        assert!(counts.taken >= 300);
+        machine.check_end(0..1);
+    }
+}
+
+/// However often it is looked at.
+#[test]
+fn what_was_called_free_and_is_used_again_never_leaves() {
+    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    map(&mut machine, 0, 0..100);
+    store_all(&mut machine, 0..100);
+    advise(&mut machine, 0..100, Advice::Free);
+    store_all(&mut machine, 0..60);
+    map(&mut machine, 0, 200..300);
+    store_all(&mut machine, 200..240);
+    assert!(machine.store(0, 240, 1).is_err());
+    for vpn in 0..60 {
+        assert_eq!(machine.load(0, vpn), Ok(vpn + 1));
+    }
+    assert_eq!(counts(&machine).taken, 40);
+}
+
+/// A part of a folio is parted from it, and what a child has, too, stays (`madvise_free_pte_range`).
+#[test]
+fn parts_of_folios_and_what_others_have() {
+    let mut machine = with_swap(PagePolicy::Folio { order: 4 }, 64, Some(0));
+    map(&mut machine, 0, 0..48);
+    store_all(&mut machine, 0..48);
+    advise(&mut machine, 4..32, Advice::Free);
+    map(&mut machine, 0, 100..160);
+    store_all(&mut machine, 100..140);
+    for vpn in (0..4).chain(32..48) {
+        assert_eq!(machine.load(0, vpn), Ok(vpn + 1));
+    }
+    machine.check_contents();
+    let mut machine = with_swap(PagePolicy::Base, 64, Some(0));
+    map(&mut machine, 0, 0..60);
+    store_all(&mut machine, 0..60);
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    advise(&mut machine, 0..60, Advice::Free);
+    map(&mut machine, 1, 100..160);
+    let stored = (100..160).map(|vpn| machine.store(1, vpn, 1));
+    assert!(stored.into_iter().any(|done| done.is_err()));
+    machine.check_contents();
+}

@@ -66,8 +66,12 @@ impl FrameTable {
         let Some(list) = reclaim.lru.remove(head, 1 << order) else {
             return;
         };
+        let free = reclaim.lru.is_lazily_free(head);
+        let used = reclaim.lru.set_referenced(head, false);
         for pfn in (head.0..head.0 + (1 << order)).map(Pfn) {
             reclaim.lru.put(pfn, 1, list);
+            reclaim.lru.set_lazily_free(pfn, free);
+            reclaim.lru.set_referenced(pfn, used);
         }
     }
 
@@ -81,6 +85,9 @@ impl FrameTable {
     pub(super) fn make_cold(&mut self, pfn: Pfn) {
         let order = self.unit_order(pfn);
         let head = Pfn(pfn.0 & !((1 << order) - 1));
+        if self.is_lazily_free(head) {
+            self.is_still_free(head, order);
+        }
         let Some(kind) = self.listed_kind(head) else {
             return;
         };

@@ -37,6 +37,8 @@ pub(crate) struct Lru {
     accessed: Vec<u64>,
     referenced: Vec<u64>,
     executable: Vec<u64>,
+    /// By unit, whether its program has called it free.
+    lazily_free: Vec<u64>,
     /// Pages that have left or become active, ever: by it ages are told (`nonresident_age`).
     age: u64,
     /// Pages of each kind that were active again when they came back, ever.
@@ -56,6 +58,7 @@ impl Lru {
             accessed: vec![0; words],
             referenced: vec![0; words],
             executable: vec![0; words],
+            lazily_free: vec![0; words],
             age: 0,
             reactivated: [0; 2],
             reactivated_before: [0; 2],
@@ -69,6 +72,7 @@ impl Lru {
         set(&mut self.accessed, head, true);
         set(&mut self.referenced, head, false);
         set(&mut self.executable, head, false);
+        set(&mut self.lazily_free, head, false);
     }
 
     /// Puts a unit on top of a list, from wherever it was.
@@ -87,7 +91,12 @@ impl Lru {
     pub(crate) fn moved(&mut self, from: Pfn, to: Pfn) {
         if let Some(list) = self.units.remove(from) {
             self.units.push(to, list);
-            for bits in [&mut self.referenced, &mut self.executable] {
+            let units = [
+                &mut self.referenced,
+                &mut self.executable,
+                &mut self.lazily_free,
+            ];
+            for bits in units {
                 let bit = get(bits, from);
                 set(bits, to, bit);
             }
@@ -107,6 +116,14 @@ impl Lru {
 
     pub(crate) fn is_executable(&self, head: Pfn) -> bool {
         get(&self.executable, head)
+    }
+
+    pub(crate) fn set_lazily_free(&mut self, head: Pfn, free: bool) {
+        set(&mut self.lazily_free, head, free);
+    }
+
+    pub(crate) fn is_lazily_free(&self, head: Pfn) -> bool {
+        get(&self.lazily_free, head)
     }
 
     /// Clears the accessed bits of a unit, and says how many were set (`folio_referenced`).

@@ -1,10 +1,11 @@
 //! Memory that is short: the pages used least lately leave it, for a swap device or for the files they are of.
 //!
-//! lru.rs has the lists and decides between them, frames.rs keeps them, shrink.rs takes pages off them, and swap.rs
-//! brings back what was swapped out.
+//! lru.rs has the lists and decides between them, frames.rs keeps them, shrink.rs takes pages off them, lazy.rs has
+//! those that need not be written, and swap.rs brings back what was swapped out.
 
 mod config;
 mod frames;
+mod lazy;
 mod lru;
 mod shrink;
 mod swap;

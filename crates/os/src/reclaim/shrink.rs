@@ -164,6 +164,12 @@ impl<T: PageTable> Mapper<'_, T> {
                 break;
             };
             if let Use::UsedTwice = usage {
+                let kind = if reclaim.lru.is_lazily_free(head) {
+                    reclaim.lru.set_lazily_free(head, false);
+                    Kind::Anonymous
+                } else {
+                    kind
+                };
                 reclaim.lru.activate(head, pages, kind);
                 activated += pages;
             } else {
@@ -216,6 +222,8 @@ impl<T: PageTable> Mapper<'_, T> {
         let before = lru.set_referenced(head, entries > 0);
         let code = kind == Kind::File && lru.is_executable(head);
         match entries {
+            // It may have been written since its program called it free.
+            0 if before && lru.is_lazily_free(head) => Use::UsedTwice,
             0 => Use::Unused,
             1 if !before && !code => Use::UsedOnce,
             _ => Use::UsedTwice,
@@ -228,6 +236,14 @@ impl<T: PageTable> Mapper<'_, T> {
             return false;
         }
         let left = match kind {
+            Kind::File if self.frames.is_lazily_free(head) => {
+                if self.frames.is_still_free(head, order) {
+                    self.unmap_unit(head, order, None);
+                    true
+                } else {
+                    self.swap_out(head, order)
+                }
+            }
             Kind::File => self.drop_page(head),
             Kind::Anonymous => self.swap_out(head, order),
         };
@@ -268,7 +284,16 @@ impl<T: PageTable> Mapper<'_, T> {
             return false;
         }
         let age = reclaim.lru.note_eviction(pages);
-        let mut written = 0;
+        let written = self.unmap_unit(head, order, Some(age));
+        self.effects.pages_written += written;
+        self.counts().swapped_out += written;
+        true
+    }
+
+    /// Unmaps a page or folio of anonymous memory, which is in the swap device since then if it has an age. Returns the
+    /// number of its pages that were mapped.
+    fn unmap_unit(&mut self, head: Pfn, order: u32, age: Option<u64>) -> u64 {
+        let mut mapped = 0;
         // One entry may map the whole unit, or one each of its pages.
         let mut offset = 0;
         while offset < 1 << order {
@@ -276,19 +301,17 @@ impl<T: PageTable> Mapper<'_, T> {
             let size = self.frames.size_of_entries(pfn);
             offset += size.base_pages();
             let owners = self.owners(pfn);
-            written += u64::from(size.base_pages()) * u64::from(!owners.is_empty());
+            mapped += u64::from(size.base_pages()) * u64::from(!owners.is_empty());
             for page in owners {
                 self.unmap_evicted(page, pfn, size);
                 let pages = (0..size.base_pages()).map(|offset| offset_by(page, offset));
-                if let Some(reclaim) = &mut self.frames.reclaim {
+                if let (Some(reclaim), Some(age)) = (&mut self.frames.reclaim, age) {
                     let left = pages.map(|page| ((page.asid, page.vpn.0), age));
                     reclaim.swapped.extend(left);
                 }
             }
         }
-        self.effects.pages_written += written;
-        self.counts().swapped_out += written;
-        true
+        mapped
     }
 
     fn unmap_evicted(&mut self, page: Page, pfn: Pfn, size: PageSize) {

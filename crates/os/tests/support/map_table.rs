@@ -14,6 +14,8 @@ pub enum Placement {
     Hashed,
     /// The same, from the frame on that is about to be mapped.
     Hostile,
+    /// Nowhere, but where a page is unmapped, the next one's frame for a moment: a table that shrinks into it.
+    Shrinking,
 }
 
 /// A page table that is a map, and takes frames as if it were a real one.
@@ -45,7 +47,9 @@ impl MapTable {
         work: &mut Work,
     ) -> Result<(), MapError> {
         let key = (page.asid, page.vpn.0 >> 9, size == PageSize::Base4K);
-        if self.placement == Placement::None || self.tables.contains_key(&key) {
+        if matches!(self.placement, Placement::None | Placement::Shrinking)
+            || self.tables.contains_key(&key)
+        {
             return Ok(());
         }
         let start = match self.placement {
@@ -61,6 +65,22 @@ impl MapTable {
         self.tables.insert(key, taken?);
         work.table_frames += 1;
         Ok(())
+    }
+
+    /// Moves the next page of 4 KiB of an address space.
+    fn shrink<F: Frames>(&mut self, frames: &mut F, page: Page, work: &mut Work) {
+        let mut behind = self.pages.range((page.asid, page.vpn.0)..);
+        let Some((_, next)) = behind.next() else {
+            return;
+        };
+        if let Some(displaced) = frames.displace(self.entries[next].pfn) {
+            for &owner in &displaced.owners {
+                let entry = self.entries.get_mut(&(owner, displaced.size));
+                entry.unwrap().pfn = displaced.to;
+            }
+            frames.free_table(displaced.from, 0);
+            work.displaced.push(displaced);
+        }
     }
 
     fn place_from<F: Frames>(
@@ -129,13 +149,16 @@ impl PageTable for MapTable {
 
     fn unmap<F: Frames>(
         &mut self,
-        _: &mut F,
+        frames: &mut F,
         page: Page,
         size: PageSize,
-        _: &mut Work,
+        work: &mut Work,
     ) -> Option<Translation> {
         let old = self.entries.remove(&(page.id, size))?;
         self.pages.remove(&(page.asid, page.vpn.0));
+        if self.placement == Placement::Shrinking {
+            self.shrink(frames, page, work);
+        }
         Some(old)
     }
 

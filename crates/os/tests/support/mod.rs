@@ -12,7 +12,7 @@ use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_events::{Advice, Backing, Control};
 use pagelab_os::{Effects, Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// The operating system with a page table and a map beside it, a TLB that never forgets by itself, and the
@@ -107,6 +107,7 @@ impl<T: PageTable> Machine<T> {
         self.table.collapsing = None;
         done?;
         self.processes.control(process, &event);
+        self.lose();
         Ok(())
     }
 
@@ -165,8 +166,23 @@ impl<T: PageTable> Machine<T> {
         let found = self.access(page, false);
         // Memory appears also where its first page then finds no place.
         self.processes.touch(process, vpn);
+        self.lose();
         let translation = found?;
         Ok(self.contents(translation.pfn))
+    }
+
+    /// Has the programs know what they called free and does not exist any more.
+    fn lose(&mut self) {
+        let free: Vec<_> = self.processes.free.iter().copied().collect();
+        let kept: BTreeSet<_> = (free.into_iter())
+            .filter(|&(process, vpn)| {
+                let page = self.page(process, vpn);
+                self.table.lookup(page).is_some()
+                    || self.os.frames().is_swapped(page.asid, page.vpn)
+            })
+            .collect();
+        self.processes
+            .lose(|process, vpn| kept.contains(&(process, vpn)));
     }
 
     /// Stores to a page.
@@ -177,6 +193,7 @@ impl<T: PageTable> Machine<T> {
         let translation = found?;
         self.processes.write(process, vpn, contents);
         self.table.contents.insert(translation.pfn, contents);
+        self.lose();
         Ok(())
     }
 
@@ -208,6 +225,7 @@ impl<T: PageTable> Machine<T> {
         self.table.collapsing = collapses.then(HashMap::new);
         let done = self.call(|os, table, directory, effects| os.tick(table, directory, effects));
         self.table.collapsing = None;
+        self.lose();
         done
     }
 

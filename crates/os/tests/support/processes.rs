@@ -1,6 +1,6 @@
 use pagelab_addr::{PAGE_BYTES, PageSize};
 use pagelab_events::{Advice, Backing, Control, Protection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Kind of a process's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Processes {
     /// By process and page.
     pub pages: BTreeMap<(u32, u64), Kind>,
     shared: BTreeMap<(u32, u64), u64>,
+    /// Private pages that were called free and not written since: their contents may be lost.
+    pub free: BTreeSet<(u32, u64)>,
     objects: u32,
     heaps: BTreeMap<u32, (u64, u64)>,
     announced: BTreeMap<u32, bool>,
@@ -58,6 +60,7 @@ impl Processes {
 
     pub fn write(&mut self, process: u32, vpn: u64, contents: u64) {
         self.touch(process, vpn);
+        self.free.remove(&(process, vpn));
         match self.pages.get_mut(&(process, vpn)) {
             Some(Kind::Private(old)) => *old = contents,
             Some(&mut Kind::Shared(object, page)) => {
@@ -70,6 +73,8 @@ impl Processes {
     fn clear(&mut self, process: u32, range: std::ops::Range<u64>) {
         self.pages
             .retain(|&(owner, vpn), _| owner != process || !range.contains(&vpn));
+        self.free
+            .retain(|&(owner, vpn)| owner != process || !range.contains(&vpn));
         let pages = &self.pages;
         self.shared.retain(|&(object, _), _| {
             pages
@@ -110,6 +115,11 @@ impl Processes {
                     }
                 }
             }
+            Control::Advise {
+                addr,
+                len,
+                advice: Advice::Free,
+            } => self.free.extend(range(addr, len).map(|vpn| (process, vpn))),
             Control::Remap {
                 old_addr,
                 old_len,
@@ -153,6 +163,10 @@ impl Processes {
             .range((process, 0)..(process + 1, 0))
             .map(|(&k, &v)| (k, v))
             .collect();
+        let free: Vec<_> = (self.free.range((process, 0)..(process + 1, 0)))
+            .map(|&(_, vpn)| (child, vpn))
+            .collect();
+        self.free.extend(free);
         self.pages.extend(
             copy.into_iter()
                 .map(|((_, vpn), kind)| ((child, vpn), kind)),
@@ -195,6 +209,9 @@ impl Processes {
         let moved: Vec<_> = (0..kept)
             .map(|page| self.pages.get(&(process, old.start + page)).copied())
             .collect();
+        let free: Vec<u64> = (0..kept)
+            .filter(|page| self.free.contains(&(process, old.start + page)))
+            .collect();
         self.pages.insert((u32::MAX, 0), next(last, 0));
         for (index, kind) in moved.iter().enumerate() {
             if let Some(kind) = kind {
@@ -203,6 +220,7 @@ impl Processes {
         }
         self.clear(process, old);
         self.clear(process, new.clone());
+        let new_start = new.start;
         for (index, vpn) in new.enumerate() {
             let kind = match moved.get(index) {
                 Some(&kind) => kind,
@@ -212,7 +230,20 @@ impl Processes {
                 self.pages.insert((process, vpn), kind);
             }
         }
+        self.free
+            .extend(free.iter().map(|page| (process, new_start + page)));
         self.clear(u32::MAX, 0..u64::MAX);
+    }
+
+    /// Takes the contents of what is free and was not kept.
+    pub fn lose(&mut self, kept: impl Fn(u32, u64) -> bool) {
+        for &(process, vpn) in &self.free {
+            if let Some(Kind::Private(contents)) = self.pages.get_mut(&(process, vpn))
+                && !kept(process, vpn)
+            {
+                *contents = 0;
+            }
+        }
     }
 
     /// All pages of shared memory that were written.

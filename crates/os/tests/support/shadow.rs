@@ -164,8 +164,10 @@ impl<T: PageTable> PageTable for Shadow<T> {
         size: PageSize,
         work: &mut Work,
     ) -> Option<Translation> {
+        let before = work.displaced.len();
         let found = self.table.unmap(frames, page, size, work);
         assert_eq!(found, self.entries.remove(&(page.id, size)));
+        self.displace(&work.displaced[before..]);
         for (kept, found) in [&mut self.collapsing, &mut self.left]
             .into_iter()
             .zip([found; 2])
