@@ -407,12 +407,17 @@ impl FrameTable {
 
     /// Says that VMAs show so many pages less of an object. Returns the number of frames freed.
     pub(crate) fn hide(&mut self, object: ObjectId, pages: u64) -> u32 {
-        let mut held = Vec::new();
+        let mut slots = Vec::new();
         self.shared
-            .hide(object, pages, |pfn, slot| held.push((pfn, slot)));
-        held.into_iter()
-            .map(|(pfn, slot)| self.take_from_slot(pfn, slot))
-            .sum()
+            .hide(object, pages, |pfn, slot| slots.push((pfn, slot)));
+        let mut freed = 0;
+        for (pfn, slot) in slots {
+            match pfn {
+                Some(pfn) => freed += self.take_from_slot(pfn, slot),
+                None => self.forget_slot(slot),
+            }
+        }
+        freed
     }
 
     /// Frees a block that nothing holds. Returns the number of frames freed.

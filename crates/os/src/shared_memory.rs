@@ -47,8 +47,13 @@ impl SharedMemory {
     }
 
     /// Says that VMAs show so many pages less. When none shows any of it any more the object is
-    /// gone, and its frames go to `free`, each with its slot.
-    pub(crate) fn hide(&mut self, id: ObjectId, pages: u64, mut free: impl FnMut(Pfn, u32)) {
+    /// gone, and its slots go to `free`, each with its frame unless its page has left memory.
+    pub(crate) fn hide(
+        &mut self,
+        id: ObjectId,
+        pages: u64,
+        mut free: impl FnMut(Option<Pfn>, u32),
+    ) {
         let object = &mut self.objects[id.0 as usize];
         object.vma_pages -= pages;
         if object.vma_pages > 0 {
@@ -56,8 +61,9 @@ impl SharedMemory {
         }
         for (_, chunk) in std::mem::take(&mut object.chunks) {
             let frames = self.chunks[chunk as usize].iter().enumerate();
-            for (index, &pfn) in frames.filter(|&(_, &pfn)| pfn < DROPPED) {
-                free(Pfn(pfn), chunk * CHUNK + index as u32);
+            for (index, &pfn) in frames.filter(|&(_, &pfn)| pfn != EMPTY) {
+                let frame = (pfn != DROPPED).then_some(Pfn(pfn));
+                free(frame, chunk * CHUNK + index as u32);
             }
             self.free_chunks.push(chunk);
         }

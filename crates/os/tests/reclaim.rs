@@ -384,3 +384,44 @@ fn parts_of_folios_and_what_others_have() {
     assert!(stored.into_iter().any(|done| done.is_err()));
     machine.check_contents();
 }
+
+/// Shared memory is in the swap device once, whoever maps it, and comes back to all.
+#[test]
+fn shared_memory_leaves_once_for_all_that_map_it() {
+    let mut machine = limited(PagePolicy::Base, 100);
+    map_of(&mut machine, 0, 0..150, Backing::SharedAnonymous);
+    store_all(&mut machine, 0..60);
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    for vpn in 0..60 {
+        assert_eq!(machine.load(1, vpn), Ok(vpn + 1));
+    }
+    assert_eq!(counts(&machine).swapped_out, 0);
+    store_all(&mut machine, 60..150);
+    machine.check();
+    let before = counts(&machine);
+    let resident = machine.os.resident_bytes() / PAGE_BYTES;
+    assert_eq!(before.in_swap + resident, 150);
+    assert_eq!((before.files_dropped, before.swapped_in), (0, 0));
+    machine.store(1, 3, 30).unwrap();
+    for vpn in 0..150 {
+        let contents = if vpn == 3 { 30 } else { vpn + 1 };
+        assert_eq!(machine.load(0, vpn), Ok(contents));
+        assert_eq!(machine.load(1, vpn), Ok(contents));
+    }
+    let after = counts(&machine);
+    assert!(after.swapped_in >= before.in_swap);
+    assert_eq!(after.files_read, 0);
+    machine.check_end(0..2);
+    assert_eq!(counts(&machine).in_swap, 0);
+}
+
+#[test]
+fn shared_memory_stays_where_there_is_no_swap() {
+    let mut machine = with_swap(PagePolicy::Base, 100, Some(20));
+    map_of(&mut machine, 0, 0..150, Backing::SharedAnonymous);
+    store_all(&mut machine, 0..120);
+    let full = machine.store(0, 120, 1);
+    assert!(matches!(full, Err(OsError::OutOfMemory { .. })));
+    assert_eq!(counts(&machine).in_swap, 20);
+    machine.check_contents();
+}

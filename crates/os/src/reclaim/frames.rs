@@ -36,14 +36,12 @@ impl FrameTable {
         self.note_accessed(head);
     }
 
-    /// Notes that a page is a file's, and whether it is code; pages of shared memory are in no list.
+    /// Notes that a page is a file's or of shared memory, which is anonymous, and whether it is code.
     #[inline]
     pub(crate) fn list_as_slot(&mut self, pfn: Pfn, is_file: bool, is_code: bool) {
         if let Some(reclaim) = &mut self.reclaim {
-            reclaim.lru.remove(pfn, 1);
-            if is_file {
-                reclaim.lru.add(pfn, 1, Kind::File);
-            }
+            let kind = if is_file { Kind::File } else { Kind::Anonymous };
+            reclaim.lru.add(pfn, 1, kind);
             if is_code {
                 reclaim.lru.note_executable(pfn);
             }

@@ -33,6 +33,8 @@ pub(crate) struct Reclaim {
     swapped: BTreeMap<(Asid, u64), u64>,
     /// Ages of the pages of files that left, by slot.
     dropped: HashMap<u32, u64>,
+    /// The same of shared anonymous memory, which is in the swap device (`shmem_writepage`).
+    swapped_slots: HashMap<u32, u64>,
 }
 
 impl Reclaim {
@@ -51,13 +53,18 @@ impl Reclaim {
             swap: pages(config.swap_bytes),
             swapped: BTreeMap::new(),
             dropped: HashMap::new(),
+            swapped_slots: HashMap::new(),
             config,
         }))
     }
 
     /// Room for that many pages in the swap device.
     fn has_swap(&self, pages: u64) -> bool {
-        self.swapped.len() as u64 + pages <= self.swap
+        self.in_swap() + pages <= self.swap
+    }
+
+    fn in_swap(&self) -> u64 {
+        (self.swapped.len() + self.swapped_slots.len()) as u64
     }
 }
 

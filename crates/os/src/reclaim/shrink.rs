@@ -245,6 +245,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 }
             }
             Kind::File => self.drop_page(head),
+            Kind::Anonymous if self.frames.is_in_slot(head) => self.swap_out_shared(head),
             Kind::Anonymous => self.swap_out(head, order),
         };
         // Translations go together (`try_to_unmap_flush`).
@@ -271,6 +272,26 @@ impl<T: PageTable> Mapper<'_, T> {
         let counts = self.counts();
         counts.files_dropped += 1;
         counts.files_written += u64::from(dirty);
+        true
+    }
+
+    /// Writes a page of shared memory to the swap device, once for all that map it.
+    fn swap_out_shared(&mut self, pfn: Pfn) -> bool {
+        let slot = self.frames.slot(pfn);
+        let (Some(slot), Some(reclaim)) = (slot, &mut self.frames.reclaim) else {
+            return false;
+        };
+        if !reclaim.has_swap(1) {
+            return false;
+        }
+        let age = reclaim.lru.note_eviction(1);
+        reclaim.swapped_slots.insert(slot, age);
+        for page in self.owners(pfn) {
+            self.unmap_evicted(page, pfn, PageSize::Base4K);
+        }
+        self.frames.drop_slot(pfn, slot);
+        self.effects.pages_written += 1;
+        self.counts().swapped_out += 1;
         true
     }
 

@@ -19,7 +19,7 @@ impl FrameTable {
     /// Pages in the swap device.
     pub(crate) fn swapped_pages(&self) -> u64 {
         let reclaim = self.reclaim.as_ref();
-        reclaim.map_or(0, |reclaim| reclaim.swapped.len() as u64)
+        reclaim.map_or(0, |reclaim| reclaim.in_swap())
     }
 
     /// True if a page of a range is in the swap device.
@@ -35,6 +35,20 @@ impl FrameTable {
     pub(crate) fn forget_swapped(&mut self, asid: Asid, pages: Range<u64>) {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.forget(asid, pages);
+        }
+    }
+
+    /// True if a page of shared memory is in the swap device.
+    pub fn is_swapped_slot(&self, slot: u32) -> bool {
+        let reclaim = self.reclaim.as_ref();
+        reclaim.is_some_and(|reclaim| reclaim.swapped_slots.contains_key(&slot))
+    }
+
+    /// Forgets a page that has left memory, since nobody shows its object any more.
+    pub(crate) fn forget_slot(&mut self, slot: u32) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.dropped.remove(&slot);
+            reclaim.swapped_slots.remove(&slot);
         }
     }
 
@@ -108,15 +122,23 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(size)
     }
 
-    /// Notes that a page of a file was read again.
+    /// Notes that a page of a file was read again, or one of shared memory from the swap device
+    /// (`shmem_swapin_folio`).
     #[cold]
     pub(crate) fn note_read(&mut self, slot: u32, pfn: Pfn) {
         self.effects.pages_read += 1;
         let counts = self.statistics.reclaim.get_or_insert_default();
+        let Some(reclaim) = &mut self.frames.reclaim else {
+            return;
+        };
+        if let Some(evicted) = reclaim.swapped_slots.remove(&slot) {
+            counts.swapped_in += 1;
+            counts.reactivated +=
+                u64::from(reclaim.lru.refault(pfn, Kind::Anonymous, evicted, true));
+            return;
+        }
         counts.files_read += 1;
-        if let Some(reclaim) = &mut self.frames.reclaim
-            && let Some(evicted) = reclaim.dropped.remove(&slot)
-        {
+        if let Some(evicted) = reclaim.dropped.remove(&slot) {
             let swaps = reclaim.has_swap(1);
             counts.reactivated += u64::from(reclaim.lru.refault(pfn, Kind::File, evicted, swaps));
         }

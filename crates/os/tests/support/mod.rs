@@ -26,6 +26,8 @@ pub struct Machine<T> {
     tlb: HashMap<PageId, Translation>,
     /// Pages to which the event under way gives what others have in the swap device.
     following: Vec<(u32, u64, u64)>,
+    /// Contents of shared memory in the swap device, by slot.
+    left_slots: HashMap<u32, u64>,
 }
 
 /// Map a range of anonymous memory.
@@ -61,6 +63,7 @@ impl<T: PageTable> Machine<T> {
             processes: Processes::default(),
             tlb: HashMap::new(),
             following: Vec::new(),
+            left_slots: HashMap::new(),
         }
     }
 
@@ -76,6 +79,7 @@ impl<T: PageTable> Machine<T> {
         what: impl FnOnce(&mut Os, &mut Shadow<T>, &mut PageDirectory, &mut Effects) -> R,
     ) -> R {
         self.effects.clear();
+        let held = self.contents_of_slots();
         let unmapped = self.take_unmapped();
         let done = what(
             &mut self.os,
@@ -85,9 +89,41 @@ impl<T: PageTable> Machine<T> {
         );
         self.put_back(&unmapped);
         self.settle();
+        self.keep_slots(held);
         let following = std::mem::take(&mut self.following);
         self.keep_swapped(following);
         done
+    }
+
+    /// Contents of shared memory, where it may leave.
+    fn contents_of_slots(&self) -> HashMap<u32, u64> {
+        if self.table.left.is_none() {
+            return HashMap::new();
+        }
+        let contents = &self.table.contents;
+        let slots = self.slots();
+        slots
+            .filter_map(|(slot, pfn)| Some((slot, *contents.get(&pfn)?)))
+            .collect()
+    }
+
+    /// Keeps the contents of shared memory that has left, and gives them to what has come back.
+    fn keep_slots(&mut self, held: HashMap<u32, u64>) {
+        if self.table.left.is_none() {
+            return;
+        }
+        let frames = self.os.frames();
+        let left = held.into_iter();
+        let left = left.filter(|&(slot, _)| frames.is_swapped_slot(slot));
+        let left: Vec<_> = left.collect();
+        let back: Vec<_> = (self.slots())
+            .filter_map(|(slot, pfn)| Some((pfn, *self.left_slots.get(&slot)?)))
+            .collect();
+        self.table.contents.extend(back);
+        self.left_slots.extend(left);
+        let frames = self.os.frames();
+        self.left_slots
+            .retain(|&slot, _| frames.is_swapped_slot(slot));
     }
 
     /// Carries an event out, in the operating system and as the programs see it.
