@@ -178,6 +178,54 @@ fn named(page: u32) -> Page {
 }
 
 #[inline(always)]
+/// Mappings of a page of 2 MiB.
+fn large_page() -> BTreeMap<u32, Translation> {
+    let translation = |page| Translation {
+        pfn: Pfn((1 << 20) + page - LARGE),
+        size: PageSize::Large2M,
+        writable: true,
+    };
+    (LARGE..LARGE + 512)
+        .map(|page| (page, translation(page)))
+        .collect()
+}
+
+/// Entry that a walk which finds a page enters.
+fn entry_of(
+    page: u32,
+    found: Translation,
+    mapped: &BTreeMap<u32, Translation>,
+    group: u32,
+    iceberg: Iceberg,
+) -> Entry {
+    let in_place = |page: u32, found: &Translation| {
+        let mut places = (0..Cpfn::PLACES as u8).map(Cpfn);
+        found.size == PageSize::Base4K
+            && places.any(|cpfn| iceberg.expand(PageId(page), cpfn) == found.pfn)
+    };
+    let mosaic = in_place(page, &found);
+    let unit = if mosaic {
+        group
+    } else {
+        found.size.base_pages()
+    };
+    let first = page / unit * unit;
+    let pages = if mosaic {
+        (mapped.range(first..first + group))
+            .filter(|(page, found)| in_place(**page, found))
+            .map(|(&page, found)| (page, (found.pfn.0, found.writable)))
+            .collect()
+    } else {
+        BTreeMap::from([(first, (found.pfn.0 - (page - first), found.writable))])
+    };
+    Entry {
+        size: found.size,
+        first,
+        mosaic,
+        pages,
+    }
+}
+
 fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
     let iceberg = Iceberg::new(Pfn(0), 1 << 14).unwrap();
     let mut fast = MosaicTlb::new(config, MosaicConfig { pages: group }, iceberg).unwrap();
@@ -185,52 +233,7 @@ fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
         ListLevel::new(config.l1_4k, group),
         ListLevel::new(config.l2_4k, group),
     );
-    let mut mapped: BTreeMap<u32, Translation> = BTreeMap::new();
-    for page in LARGE..LARGE + 512 {
-        let size = PageSize::Large2M;
-        let pfn = Pfn((1 << 20) + page - LARGE);
-        mapped.insert(
-            page,
-            Translation {
-                pfn,
-                size,
-                writable: true,
-            },
-        );
-    }
-    // Entry that a walk which finds a page enters.
-    let entry_of = |page: u32, found: Translation, mapped: &BTreeMap<u32, Translation>| {
-        let in_place = |page: u32, found: &Translation| {
-            let places = (0..Cpfn::PLACES as u8).map(Cpfn);
-            found.size == PageSize::Base4K
-                && places
-                    .map(|cpfn| iceberg.expand(PageId(page), cpfn))
-                    .any(|pfn| pfn == found.pfn)
-        };
-        let mosaic = in_place(page, &found);
-        let unit = if mosaic {
-            group
-        } else {
-            found.size.base_pages()
-        };
-        let first = page / unit * unit;
-        let whole = |found: &Translation| (found.pfn.0, found.writable);
-        let pages = if mosaic {
-            let of_group = mapped.range(first..first + group);
-            of_group
-                .filter(|(page, found)| in_place(**page, found))
-                .map(|(&page, found)| (page, whole(found)))
-                .collect()
-        } else {
-            BTreeMap::from([(first, (found.pfn.0 - (page - first), found.writable))])
-        };
-        Entry {
-            size: found.size,
-            first,
-            mosaic,
-            pages,
-        }
-    };
+    let mut mapped = large_page();
     for step in steps {
         match *step {
             Step::Access { page, store } => {
@@ -262,7 +265,7 @@ fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
                     continue;
                 }
                 fast.fill::<S>(named(page), found, &Pages(&mapped));
-                let entry = entry_of(page, found, &mapped);
+                let entry = entry_of(page, found, &mapped, group, iceberg);
                 l1.put(entry.clone());
                 l2.put(entry);
             }
@@ -272,7 +275,7 @@ fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
                 assert_eq!(found, slow.map(|found| Pfn(found.1)), "{step:?}");
                 if let (None, Some(&found)) = (found, mapped.get(&page)) {
                     fast.fill_code::<S>(named(page), found, &Pages(&mapped));
-                    l2.put(entry_of(page, found, &mapped));
+                    l2.put(entry_of(page, found, &mapped, group, iceberg));
                 }
             }
             Step::Map {

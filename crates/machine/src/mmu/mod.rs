@@ -17,6 +17,8 @@ mod port;
 pub(crate) mod revelator;
 #[cfg(test)]
 mod small;
+#[cfg(test)]
+mod stage;
 mod tlb_prefetch;
 pub(crate) mod utopia;
 pub(crate) mod victima;

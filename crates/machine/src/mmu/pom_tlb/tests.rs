@@ -3,16 +3,12 @@
 
 use super::PomTlb;
 use crate::caches::served::Served;
-use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::machine::chunk::Chunk;
 use crate::mmu::lists::{Caches, Lru};
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
-use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
+use crate::mmu::stage::{Stage, Translated, lines_of, request};
+use crate::mmu::{ConfiguredMmu, Mmu, Request};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
-use pagelab_events::NO_SITE;
-use pagelab_memory::MODIFY;
-use pagelab_memory::simd::Baseline;
 use pagelab_os::Os;
 use pagelab_translation::{Page, PageTable, Radix, TlbArrayConfig, Translation, Walk, Work};
 use proptest::prelude::*;
@@ -180,57 +176,74 @@ proptest! {
     }
 }
 
+/// Pages of regions of two address spaces at the same addresses, pairs of neighbours among them.
+fn pages_of(directory: &mut PageDirectory) -> Vec<Page> {
+    let page = |number| {
+        let (region, at) = (number / 8, number % 8);
+        let offset = if is_large(region) { 0 } else { offset(at) };
+        let vpn = Vpn((1 << 18) + (region / 2 * 512 + offset) as u64);
+        let asid = Asid((region % 2 * 5) as u16);
+        let id = directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    };
+    (0..REGIONS * 8).map(page).collect()
+}
+
+/// Place within its region of a page of 4 KiB.
+fn offset(at: usize) -> usize {
+    at / 2 * 37 + at % 2
+}
+
+/// Frame of a page, and its size.
+fn backing(number: usize) -> (Pfn, PageSize) {
+    let (region, at) = (number / 8, number % 8);
+    if is_large(region) {
+        (Pfn((region * 512) as u32), PageSize::Large2M)
+    } else {
+        (Pfn((region * 512 + offset(at)) as u32), PageSize::Base4K)
+    }
+}
+
+/// Translates a page that is mapped; the reads of a walk have to be those that the port was asked for.
+fn translate(fast: &mut PomTlb<Radix>, stage: &mut Stage, request: &Request, pfn: Pfn) -> Came {
+    match stage.translate(fast, request) {
+        Translated::First => Came::First,
+        Translated::Behind(_) => Came::Second,
+        Translated::Walked(found) => {
+            assert_eq!(found.pfn, pfn);
+            let chunk = &stage.chunk;
+            let lines = chunk.references.as_slice().iter();
+            let steps = chunk.steps.as_slice().iter();
+            let served = chunk.served.as_slice().iter();
+            let reads: Vec<_> = (lines.zip(steps).zip(served))
+                .map(|((&line, &step), &served)| (line, step, served))
+                .collect();
+            let made = reads.iter().map(|&(line, step, _)| (line, step));
+            assert!(made.eq(lines_of(&stage.walks.asked)));
+            Came::Walk(reads)
+        }
+    }
+}
+
 fn drive(config: &MachineConfig, steps: &[Step]) {
     let mut os = Os::new(config.memory.clone(), 1).unwrap();
     let mut fast = PomTlb::<Radix>::build(config, &os).unwrap();
     let mut slow = Twin::new(config);
-    let mut caches = vec![PrivateCaches::new(&config.caches, 1).unwrap()];
-    let mut shared = SharedCache::new(&config.caches, 1, 1).unwrap();
-    let mut directory = PageDirectory::new();
-    let mut chunk = Chunk::default();
-    let mut looks = Looks::new(1, false);
-    let mut walks = Walks::new();
+    let mut stage = Stage::new(config);
     let mut work = Work::default();
     let frames = os.frames_mut();
-    // Regions of two address spaces at the same addresses.
-    let mut pages = Vec::new();
-    for number in 0..REGIONS * 8 {
-        let (region, at) = (number / 8, number % 8);
-        // Pairs of neighbours.
-        let offset = if is_large(region) {
-            0
-        } else {
-            at / 2 * 37 + at % 2
-        };
-        let vpn = Vpn((1 << 18) + (region / 2 * 512 + offset) as u64);
-        let asid = Asid((region % 2 * 5) as u16);
-        let id = directory.page(asid, vpn).unwrap();
-        pages.push(Page { id, asid, vpn });
-    }
+    let pages = pages_of(&mut stage.directory);
     for (number, step) in steps.iter().enumerate() {
-        chunk.clear();
-        chunk.served.clear();
-        let mut port = Port {
-            core: 0,
-            caches: &mut caches,
-            shared: &mut shared,
-            directory: &directory,
-            chunk: &mut chunk,
-            looks: &mut looks,
-            instruction: NO_SITE,
-        };
+        stage.begin();
         match *step {
-            Step::Access { page, line, store } => {
-                let large = is_large(page / 8);
-                let pfn = Pfn((page / 8 * 512
-                    + if large {
-                        0
-                    } else {
-                        page % 8 / 2 * 37 + page % 2
-                    }) as u32);
-                let page = pages[page];
+            Step::Access {
+                page: at,
+                line,
+                store,
+            } => {
+                let page = pages[at];
+                let (pfn, size) = backing(at);
                 if fast.table().lookup(page).is_none() {
-                    let size = [PageSize::Base4K, PageSize::Large2M][usize::from(large)];
                     let translation = Translation {
                         pfn,
                         size,
@@ -241,61 +254,28 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 }
                 let mut walk = Walk::new();
                 fast.table().clone().walk(0, page, &mut walk);
-                let leaf: Vec<(u32, u8)> = (walk.reads().iter())
-                    .map(|read| ((read.addr.0 / 64) as u32, read.step))
-                    .collect();
-                let expected = slow.translate(page, usize::from(large), &leaf);
-                let request = Request {
-                    core: 0,
-                    page,
-                    line,
-                    store,
-                    instruction: pagelab_events::NO_SITE,
-                    instructions: 0,
-                };
-                walks.asked.clear();
-                let came = if fast.lookup_first::<Baseline>(0, page.id, store).is_some() {
-                    Came::First
-                } else if (fast.lookup_behind::<Baseline>(&request, &mut port, &mut walks))
-                    .is_some()
-                {
-                    Came::Second
-                } else {
-                    let found = fast.walk::<Baseline>(&request, &mut port, &mut walks);
-                    assert_eq!(found.unwrap().pfn, pfn);
-                    let chunk = &*port.chunk;
-                    let lines = chunk.references.as_slice().iter();
-                    let steps = chunk.steps.as_slice().iter();
-                    let served = chunk.served.as_slice().iter();
-                    let listed = walks.asked.reads().iter();
-                    let listed = listed.map(|read| ((read.addr.0 / 64) as u32, read.step));
-                    let reads: Vec<_> = (lines.zip(steps).zip(served))
-                        .map(|((&line, &step), &served)| (line, step, served))
-                        .collect();
-                    assert!(listed.eq(reads.iter().map(|&(line, step, _)| (line, step))));
-                    Came::Walk(reads)
-                };
+                let large = usize::from(size == PageSize::Large2M);
+                let expected = slow.translate(page, large, &lines_of(&walk));
+                let came = translate(&mut fast, &mut stage, &request(page, line, store), pfn);
                 assert_eq!(came, expected, "step {number}: {step:?}");
                 let data = pfn.0 * 64 + line;
-                let modify = if store { MODIFY } else { 0 };
-                port.chunk.references.push(data | modify);
-                port.serve_data(&[]);
+                stage.reference(data, store);
                 slow.caches.reference(data, store);
             }
             Step::Unmap { region } => {
-                let large = is_large(region);
+                let (_, size) = backing(region * 8);
+                let large = size == PageSize::Large2M;
                 let count = if large { 1 } else { 8 };
                 for &page in &pages[region * 8..region * 8 + count] {
-                    let size = [PageSize::Base4K, PageSize::Large2M][usize::from(large)];
                     fast.table_mut().unmap(frames, page, size, &mut work);
                     slow.forget(page, usize::from(large));
                 }
-                fast.invalidate(0, pages[region * 8], 512, &mut port);
+                fast.invalidate(0, pages[region * 8], 512, &mut stage.port());
             }
         }
         for (cache, twin) in [
-            (&caches[0].l2, &slow.caches.l2),
-            (&shared.llc, &slow.caches.llc),
+            (&stage.caches[0].l2, &slow.caches.l2),
+            (&stage.shared.llc, &slow.caches.llc),
         ] {
             let mut has: Vec<u32> = cache.held().collect();
             has.sort_unstable();

@@ -2,15 +2,11 @@
 
 use super::Revelator;
 use crate::caches::served::Served;
-use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::machine::chunk::Chunk;
 use crate::mmu::lists::{Caches, Lru};
-use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
+use crate::mmu::stage::{Stage, Translated, lines_of, request};
+use crate::mmu::{ConfiguredMmu, Mmu, Request};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
-use pagelab_events::NO_SITE;
-use pagelab_memory::MODIFY;
-use pagelab_memory::simd::Baseline;
 use pagelab_os::Os;
 use pagelab_translation::{Frames, Page, PageTable, Translation, Walk, Work};
 use proptest::prelude::*;
@@ -205,43 +201,49 @@ proptest! {
     }
 }
 
+fn pages_of(directory: &mut PageDirectory) -> Vec<Page> {
+    let page = |number| {
+        let vpn = Vpn((1 << 18) + number / 8 * 512 + number % 8 * 37);
+        let asid = Asid(0);
+        let id = directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    };
+    (0..PAGES as u64).map(page).collect()
+}
+
+/// A frame that one of the first four functions names, or another.
+fn frame(page: Page) -> u32 {
+    match page.id.0 % 7 {
+        function @ 0..4 => (city(page.id.0.into(), function.into()) % (64 << 8)) as u32,
+        _ => 0x1000 + page.id.0 * 7 % 1024,
+    }
+}
+
+/// Translates a page that is mapped.
+fn translate(fast: &mut Revelator, stage: &mut Stage, request: &Request) -> Came {
+    match stage.translate(fast, request) {
+        Translated::First => Came::First,
+        Translated::Behind(_) => Came::Second,
+        Translated::Walked(found) => {
+            assert_eq!(found.pfn, Pfn(frame(request.page)));
+            let early = stage.chunk.early.iter();
+            let guessed = early.map(|early| (early.line, early.served == Served::Dram));
+            Came::Walk(guessed.collect())
+        }
+    }
+}
+
 fn drive(config: &MachineConfig, steps: &[Step]) {
     let placement = Revelator::placement(config);
     let mut os = Os::with_placement(config.memory.clone(), placement, 1).unwrap();
     let mut fast = Revelator::build(config, &os).unwrap();
     let mut slow = Twin::new(config, os.frames().count());
-    let mut caches = vec![PrivateCaches::new(&config.caches, 1).unwrap()];
-    let mut shared = SharedCache::new(&config.caches, 1, 1).unwrap();
-    let mut directory = PageDirectory::new();
-    let mut chunk = Chunk::default();
-    let mut looks = Looks::new(1, false);
-    let mut walks = Walks::new();
+    let mut stage = Stage::new(config);
     let mut work = Work::default();
     let frames = os.frames_mut();
-    let mut pages = Vec::new();
-    for number in 0..PAGES as u64 {
-        let vpn = Vpn((1 << 18) + number / 8 * 512 + number % 8 * 37);
-        let id = directory.page(Asid(0), vpn).unwrap();
-        let asid = Asid(0);
-        pages.push(Page { id, asid, vpn });
-    }
-    // In frames that the first four functions name, or elsewhere.
-    let frame = |page: Page| match page.id.0 % 7 {
-        function @ 0..4 => (city(page.id.0.into(), function.into()) % (64 << 8)) as u32,
-        _ => 0x1000 + page.id.0 * 7 % 1024,
-    };
+    let pages = pages_of(&mut stage.directory);
     for (number, step) in steps.iter().enumerate() {
-        chunk.clear();
-        chunk.served.clear();
-        let mut port = Port {
-            core: 0,
-            caches: &mut caches,
-            shared: &mut shared,
-            directory: &directory,
-            chunk: &mut chunk,
-            looks: &mut looks,
-            instruction: NO_SITE,
-        };
+        stage.begin();
         match *step {
             Step::Access { page, line, store } => {
                 let page = pages[page];
@@ -257,41 +259,13 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 }
                 let mut walk = Walk::new();
                 fast.table().clone().walk(0, page, &mut walk);
-                let reads: Vec<u32> = (walk.reads().iter())
-                    .map(|read| (read.addr.0 / 64) as u32)
-                    .collect();
+                let reads: Vec<u32> = lines_of(&walk).iter().map(|read| read.0).collect();
                 let leaf = fast.table().entry_frame(page).unwrap().0;
                 let expected = slow.translate(page, line, pfn, leaf, &reads);
-                let request = Request {
-                    core: 0,
-                    page,
-                    line,
-                    store,
-                    instruction: pagelab_events::NO_SITE,
-                    instructions: 0,
-                };
-                walks.asked.clear();
-                let came = if fast.lookup_first::<Baseline>(0, page.id, store).is_some() {
-                    Came::First
-                } else if (fast.lookup_behind::<Baseline>(&request, &mut port, &mut walks))
-                    .is_some()
-                {
-                    Came::Second
-                } else {
-                    let found = fast.walk::<Baseline>(&request, &mut port, &mut walks);
-                    assert_eq!(found.unwrap().pfn, Pfn(pfn));
-                    let early = port.chunk.early.iter();
-                    Came::Walk(
-                        early
-                            .map(|early| (early.line, early.served == Served::Dram))
-                            .collect(),
-                    )
-                };
+                let came = translate(&mut fast, &mut stage, &request(page, line, store));
                 assert_eq!(came, expected, "step {number}: {step:?}");
                 let data = pfn * 64 + line;
-                let modify = if store { MODIFY } else { 0 };
-                port.chunk.references.push(data | modify);
-                port.serve_data(&[]);
+                stage.reference(data, store);
                 slow.caches.reference(data, store);
             }
             Step::Unmap {
@@ -301,12 +275,12 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 for &page in &pages[first..first + count] {
                     fast.table_mut()
                         .unmap(frames, page, PageSize::Base4K, &mut work);
-                    fast.invalidate(0, page, 1, &mut port);
+                    fast.invalidate(0, page, 1, &mut stage.port());
                     slow.tlbs.iter_mut().for_each(|tlb| tlb.remove(page.id.0));
                 }
             }
         }
-        let mut has: Vec<u32> = caches[0].l2.held().collect();
+        let mut has: Vec<u32> = stage.caches[0].l2.held().collect();
         has.sort_unstable();
         assert_eq!(has, slow.caches.l2.keys(), "step {number}: {step:?}");
     }

@@ -1,16 +1,12 @@
 //! Victima beside lists: TLBs, caches and counters of one core, looked through from end to end.
 
 use super::{BLOCK, FIRST_BLOCK, Victima};
-use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::machine::chunk::Chunk;
-use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
-use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
-use pagelab_events::NO_SITE;
-use pagelab_memory::MODIFY;
-use pagelab_memory::simd::Baseline;
+use crate::mmu::stage::{Stage, Translated, request};
+use crate::mmu::{ConfiguredMmu, Mmu, Request};
+use pagelab_addr::{Asid, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_os::Os;
-use pagelab_translation::{Page, PageTable, Radix, Translation, Walk, Work};
+use pagelab_translation::{Frames, Page, PageTable, Radix, Translation, Walk, Work};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -352,6 +348,8 @@ enum Step {
 }
 
 const PAGES: u32 = 512;
+/// The first of them.
+const BASE: u64 = 1 << 18;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let page = prop_oneof![0..PAGES, 0..PAGES / 8, (0..PAGES / 16).prop_map(|n| n * 16)];
@@ -416,59 +414,83 @@ proptest! {
     }
 }
 
+fn pages_of(directory: &mut PageDirectory) -> Vec<Page> {
+    let page = |number| {
+        let (asid, vpn) = (Asid(0), Vpn(BASE + u64::from(number)));
+        let id = directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    };
+    (0..PAGES).map(page).collect()
+}
+
+fn frame(page: Page) -> Pfn {
+    Pfn(0x1000 + page.id.0 * 7 % 1024)
+}
+
+fn map(table: &mut Radix, frames: &mut impl Frames, page: Page, work: &mut Work) {
+    let translation = Translation {
+        pfn: frame(page),
+        size: PageSize::Base4K,
+        writable: true,
+    };
+    table.map(frames, page, translation, work).unwrap();
+}
+
+/// Fills the walk cache with all levels but the last, by mapping a page.
+fn warm(table: &mut Radix, frames: &mut impl Frames, page: Page, work: &mut Work) {
+    map(table, frames, page, work);
+    let mut walk = Walk::new();
+    table.walk(0, page, &mut walk);
+    walk.clear();
+    table.walk(0, page, &mut walk);
+    assert_eq!(walk.reads().len(), 1);
+}
+
+/// Translates a page that is mapped.
+fn translate(fast: &mut Victima<Radix>, stage: &mut Stage, request: &Request) -> Came {
+    match stage.translate(fast, request) {
+        Translated::First => Came::First,
+        Translated::Behind(hit) if hit.cached => Came::Block,
+        Translated::Behind(_) => Came::Second,
+        Translated::Walked(found) => {
+            assert_eq!(found.pfn, frame(request.page));
+            Came::Walk {
+                made_block: found.cached_shift != 0,
+            }
+        }
+    }
+}
+
+/// The twin's translation of a page.
+fn expected(slow: &mut Twin, table: &Radix, pages: &[Page], of: Page, instructions: u64) -> Came {
+    let page = |id: u32| pages[(id - pages[0].id.0) as usize];
+    let leaf = |id: u32| {
+        // Pages of the same block, some of which are none of the list.
+        let vpn = Vpn(BASE + u64::from(id - pages[0].id.0));
+        let page = Page {
+            id: PageId(id),
+            asid: Asid(0),
+            vpn,
+        };
+        vec![table.entry_frame(page).unwrap().0 * 64 + (vpn.0 % 512 / 8) as u32]
+    };
+    let mapped = |id: u32| table.lookup(page(id)).is_some();
+    slow.translate(of.id.0, instructions, &leaf, &mapped)
+}
+
 fn drive(config: &MachineConfig, steps: &[Step]) {
     let placement = Victima::<Radix>::placement(config);
     let mut os = Os::with_placement(config.memory.clone(), placement, 1).unwrap();
     let mut fast = Victima::<Radix>::build(config, &os).unwrap();
     let mut slow = Twin::new(config);
-    let mut caches = vec![PrivateCaches::new(&config.caches, 1).unwrap()];
-    let mut shared = SharedCache::new(&config.caches, 1, 1).unwrap();
-    let mut directory = PageDirectory::new();
-    let mut chunk = Chunk::default();
-    let mut looks = Looks::new(1, false);
-    let mut walks = Walks::new();
-    let base = Vpn(1 << 18);
-    let frames = os.frames_mut();
-    let mut pages = Vec::new();
+    let mut stage = Stage::new(config);
     let mut work = Work::default();
-    for number in 0..PAGES {
-        let vpn = Vpn(base.0 + u64::from(number));
-        let id = directory.page(Asid(0), vpn).unwrap();
-        pages.push(Page {
-            id,
-            asid: Asid(0),
-            vpn,
-        });
-    }
-    let frame = |number: u32| Pfn(0x1000 + number * 7 % 1024);
-    let map = |table: &mut Radix, frames: &mut _, page: Page, work: &mut Work| {
-        let translation = Translation {
-            pfn: frame(page.id.0),
-            size: PageSize::Base4K,
-            writable: true,
-        };
-        table.map(frames, page, translation, work).unwrap();
-    };
-    // The walk cache, warm, has all levels but the last.
-    map(fast.table_mut(), frames, pages[0], &mut work);
-    let mut walk = Walk::new();
-    fast.table_mut().walk(0, pages[0], &mut walk);
-    walk.clear();
-    fast.table_mut().walk(0, pages[0], &mut walk);
-    assert_eq!(walk.reads().len(), 1);
+    let frames = os.frames_mut();
+    let pages = pages_of(&mut stage.directory);
+    warm(fast.table_mut(), frames, pages[0], &mut work);
     let mut instructions = 0;
     for (number, step) in steps.iter().enumerate() {
-        chunk.clear();
-        chunk.served.clear();
-        let mut port = Port {
-            core: 0,
-            caches: &mut caches,
-            shared: &mut shared,
-            directory: &directory,
-            chunk: &mut chunk,
-            looks: &mut looks,
-            instruction: NO_SITE,
-        };
+        stage.begin();
         match *step {
             Step::Access {
                 page,
@@ -480,55 +502,16 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 if fast.table().lookup(page).is_none() {
                     map(fast.table_mut(), frames, page, &mut work);
                 }
-                let table = fast.table();
-                let leaf = |id: u32| {
-                    let vpn = Vpn(base.0 + u64::from(id - pages[0].id.0));
-                    let page = Page {
-                        id: pagelab_addr::PageId(id),
-                        asid: Asid(0),
-                        vpn,
-                    };
-                    vec![table.entry_frame(page).unwrap().0 * 64 + (vpn.0 % 512 / 8) as u32]
-                };
-                let mapped = |id: u32| {
-                    let at = (id - pages[0].id.0) as usize;
-                    table.lookup(pages[at]).is_some()
-                };
-                let expected = slow.translate(page.id.0, instructions, &leaf, &mapped);
+                let expected = expected(&mut slow, fast.table(), &pages, page, instructions);
                 let request = Request {
-                    core: 0,
-                    page,
-                    line,
-                    store,
-                    instruction: pagelab_events::NO_SITE,
                     instructions,
+                    ..request(page, line, store)
                 };
-                walks.asked.clear();
-                let came = if fast.lookup_first::<Baseline>(0, page.id, store).is_some() {
-                    Came::First
-                } else if let Some(hit) =
-                    fast.lookup_behind::<Baseline>(&request, &mut port, &mut walks)
-                {
-                    if hit.cached {
-                        Came::Block
-                    } else {
-                        Came::Second
-                    }
-                } else {
-                    let found = fast
-                        .walk::<Baseline>(&request, &mut port, &mut walks)
-                        .unwrap();
-                    assert_eq!(found.pfn, frame(page.id.0));
-                    Came::Walk {
-                        made_block: found.cached_shift != 0,
-                    }
-                };
+                let came = translate(&mut fast, &mut stage, &request);
                 assert_eq!(came, expected, "step {number}: {step:?}");
-                let data = frame(page.id.0).0 * 64 + line;
-                let data = if store { data | MODIFY } else { data };
-                port.chunk.references.push(data);
-                port.serve_data(&[]);
-                slow.reference(data & !MODIFY, store);
+                let data = frame(page).0 * 64 + line;
+                stage.reference(data, store);
+                slow.reference(data, store);
                 instructions += more;
             }
             Step::Unmap {
@@ -539,11 +522,11 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                     fast.table_mut()
                         .unmap(frames, *page, PageSize::Base4K, &mut work);
                 }
-                fast.invalidate(0, pages[first as usize], count, &mut port);
+                fast.invalidate(0, pages[first as usize], count, &mut stage.port());
                 slow.invalidate(pages[first as usize].id.0, count);
             }
         }
-        let mut has: Vec<u32> = caches[0].l2.held().collect();
+        let mut has: Vec<u32> = stage.caches[0].l2.held().collect();
         let mut should: Vec<u32> = (slow.l2.sets.iter().flatten().flatten())
             .map(|line| line.number)
             .collect();

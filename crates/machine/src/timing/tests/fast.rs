@@ -106,9 +106,9 @@ fn steps(access: &Access) -> Vec<Step> {
     all
 }
 
-/// When the last instruction retires.
-pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
-    let config = CoreConfig {
+/// The core that has these parameters.
+fn core_of(parameters: &Parameters) -> CoreConfig {
+    CoreConfig {
         ghz: 1.0,
         width: parameters.width as u32,
         reorder_buffer: parameters.reorder_buffer as u32,
@@ -125,24 +125,100 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         l2_miss_buffers: parameters.l2_miss_buffers.map(|buffers| buffers as u32),
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
-    };
-    let mut core = Core::new(&config, parameters.latency[0]).unwrap();
-    let spread = parameters.spread.map(|shape| {
-        let mean = shape.iter().sum::<f64>() / shape.len() as f64;
-        Spread::new(&shape, mean, 0).unwrap()
-    });
-    let mut memory =
-        MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64, spread);
-    let latencies = Latencies {
+    }
+}
+
+fn latencies_of(parameters: &Parameters) -> Latencies {
+    Latencies {
         served: [0, 1, 2, 3, 3, 3].map(|level| parameters.latency[level]),
         invalidate: 0,
         cached_translation: 0,
         second_tlb: parameters.second_tlb,
         walks_enter: served(parameters.walks_enter),
+    }
+}
+
+fn memory_of(parameters: &Parameters) -> MainMemory {
+    let spread = parameters.spread.map(|shape| {
+        let mean = shape.iter().sum::<f64>() / shape.len() as f64;
+        Spread::new(&shape, mean, 0).unwrap()
+    });
+    MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64, spread)
+}
+
+fn op(access: &Access) -> Op {
+    if access.prefetch {
+        Op::PREFETCH
+    } else if access.store {
+        Op::store(8)
+    } else {
+        Op::load(8)
+    }
+}
+
+/// Mispredicted branches before the accesses of a chunk.
+fn branches_of(taken: &[Access]) -> Vec<(u32, Mispredicted)> {
+    let of_access = |(at, access): (u32, &Access)| {
+        let (dep, reconverges) = access.mispredicted?;
+        let branch = Mispredicted {
+            dep,
+            reconverges,
+            more: 0,
+        };
+        Some((at, branch))
     };
-    let mut counts = Counts::default();
-    let mut pending = Pending::new(parameters.reorder_buffer as u32);
+    (0..).zip(taken).filter_map(of_access).collect()
+}
+
+/// Takes a chunk of accesses, the first of which has number `at`, through the clock.
+fn time_chunk(
+    paths: &mut Paths,
+    pending: &mut Pending,
+    pieces: &Pieces,
+    taken: &[Access],
+    at: usize,
+) {
     let mut chunk = Chunk::default();
+    for access in taken {
+        enter(&mut chunk, access);
+    }
+    let count = taken.len();
+    let gap: Vec<u32> = taken.iter().map(|access| access.gap).collect();
+    let dep: Vec<u32> = taken.iter().map(|access| access.dep).collect();
+    let slots: Vec<_> = taken.iter().map(|access| access.arithmetic).collect();
+    let numbers: Vec<u32> = (at as u32..).take(count).collect();
+    let ends: Vec<u32> = (1..).take(count).collect();
+    let op: Vec<_> = taken.iter().map(op).collect();
+    let addr: Vec<u64> = (at as u64..).map(|number| number * 8).take(count).collect();
+    let accesses = Accesses {
+        gap: &gap,
+        dep: &dep,
+        look_ahead: &[],
+        executed: Executed {
+            slots: &slots,
+            serial: &[],
+            pieces: Some(pieces),
+            numbers: &numbers,
+            ends: &ends,
+        },
+        addr: &addr,
+        op: &op,
+        mispredicted: &branches_of(taken),
+    };
+    time::<false>(paths, pending, &chunk, accesses);
+}
+
+/// When the last instruction retires.
+pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
+    let config = core_of(&parameters);
+    let mut core = Core::new(&config, parameters.latency[0]).unwrap();
+    let mut paths = Paths {
+        core: &mut core,
+        memory: &mut memory_of(&parameters),
+        latencies: &latencies_of(&parameters),
+        counts: &mut Counts::default(),
+    };
+    let mut pending = Pending::new(config.reorder_buffer);
     let mut pieces = Pieces::default();
     let times = Times {
         width: config.width,
@@ -155,12 +231,6 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     }
     let mut at = 0;
     while at < accesses.len() {
-        let mut paths = Paths {
-            core: &mut core,
-            memory: &mut memory,
-            latencies: &latencies,
-            counts: &mut counts,
-        };
         if accesses[at].kernel > 0 {
             pending.run_all(&mut paths);
             paths.core.kernel(accesses[at].kernel, 0);
@@ -168,69 +238,9 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         let turn = accesses[at + 1..].iter().take(CHUNK - 1);
         let more = turn.take_while(|access| access.kernel == 0).count();
         let taken = &accesses[at..=at + more];
-        chunk.clear();
-        chunk.served.clear();
-        for access in taken {
-            enter(&mut chunk, access);
-        }
-        let gap: Vec<u32> = taken.iter().map(|access| access.gap).collect();
-        let dep: Vec<u32> = taken.iter().map(|access| access.dep).collect();
-        let arithmetic: Vec<_> = taken.iter().map(|access| access.arithmetic).collect();
-        let mispredicted: Vec<_> = (0u32..)
-            .zip(taken)
-            .filter_map(|(at, access)| {
-                let (dep, reconverges) = access.mispredicted?;
-                Some((
-                    at,
-                    Mispredicted {
-                        dep,
-                        reconverges,
-                        more: 0,
-                    },
-                ))
-            })
-            .collect();
-        let numbers: Vec<u32> = (at as u32..).take(taken.len()).collect();
-        let ends: Vec<u32> = (1..).take(taken.len()).collect();
-        let op: Vec<_> = (taken.iter())
-            .map(|access| {
-                if access.prefetch {
-                    Op::PREFETCH
-                } else if access.store {
-                    Op::store(8)
-                } else {
-                    Op::load(8)
-                }
-            })
-            .collect();
-        let addr: Vec<u64> = (at as u64..)
-            .map(|number| number * 8)
-            .take(taken.len())
-            .collect();
-        let accesses = Accesses {
-            gap: &gap,
-            dep: &dep,
-            look_ahead: &[],
-            executed: Executed {
-                slots: &arithmetic,
-                serial: &[],
-                pieces: Some(&pieces),
-                numbers: &numbers,
-                ends: &ends,
-            },
-            addr: &addr,
-            op: &op,
-            mispredicted: &mispredicted,
-        };
-        time::<false>(&mut paths, &mut pending, &chunk, accesses);
+        time_chunk(&mut paths, &mut pending, &pieces, taken, at);
         at += taken.len();
     }
-    let mut paths = Paths {
-        core: &mut core,
-        memory: &mut memory,
-        latencies: &latencies,
-        counts: &mut counts,
-    };
     pending.run_all(&mut paths);
     core.now()
 }
