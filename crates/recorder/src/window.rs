@@ -137,34 +137,8 @@ impl Windows {
         // The kept part of a block may not be all of it.
         batch.regular.clear();
         batch.alike.clear();
-        let whole = LeftOut {
-            instructions: (batch.op[start.access..].iter())
-                .zip(&batch.gap[start.access..])
-                .map(|(op, &gap)| op.instructions(gap))
-                .sum(),
-            accesses: (batch.len() - start.access) as u64,
-            begun: false,
-        };
-        let count = self.count(whole);
-        if self.at + count < self.until {
-            if self.open && *left_out == LeftOut::default() {
-                self.at += count;
-                return None;
-            }
-            // The plugin does not count what it reports.
-            if !self.open && header.reporting.0.load(Ordering::Relaxed) != 0 {
-                self.at += count;
-                left_out.add(whole);
-                for index in start.access..batch.len() {
-                    touches.leave_out(batch, index, start.access, left_out);
-                }
-                for (_, entry) in batch.flow.split_off(start.flow) {
-                    leave_out_flow(batch, entry, start.access, left_out, touches);
-                }
-                truncate(batch, start.access);
-                batch.mispredicted.truncate(start.mispredicted);
-                return Some(0);
-            }
+        if let Some(kept) = self.keep_at_once(batch, start, left_out, touches, header) {
+            return kept;
         }
         let mut kept = start.access;
         let mut since = None;
@@ -198,13 +172,7 @@ impl Windows {
                     };
                     batch.mispredicted.push((kept as u32, branch));
                 }
-                batch.addr[kept] = batch.addr[index];
-                batch.op[kept] = batch.op[index];
-                batch.gap[kept] = batch.gap[index];
-                batch.dep[kept] = batch.dep[index];
-                if let Some(&site) = batch.site.get(index) {
-                    batch.site[kept] = site;
-                }
+                move_access(batch, index, kept);
                 kept += 1;
             } else {
                 while branches.next_if(|&(at, _)| at as usize <= index).is_some() {}
@@ -232,6 +200,49 @@ impl Windows {
         }
         truncate(batch, kept);
         since.map(|since| kept - since)
+    }
+
+    /// [`Windows::keep`] where no window begins or ends among the accesses: keeps all or none of them. `None` where
+    /// one does.
+    fn keep_at_once(
+        &mut self,
+        batch: &mut Batch,
+        start: Mark,
+        left_out: &mut LeftOut,
+        touches: &mut Touches,
+        header: &Header,
+    ) -> Option<Option<usize>> {
+        let whole = LeftOut {
+            instructions: (batch.op[start.access..].iter())
+                .zip(&batch.gap[start.access..])
+                .map(|(op, &gap)| op.instructions(gap))
+                .sum(),
+            accesses: (batch.len() - start.access) as u64,
+            begun: false,
+        };
+        let count = self.count(whole);
+        if self.at + count >= self.until {
+            return None;
+        }
+        if self.open && *left_out == LeftOut::default() {
+            self.at += count;
+            return Some(None);
+        }
+        // The plugin counts only what it does not report.
+        if self.open || header.reporting.0.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.at += count;
+        left_out.add(whole);
+        for index in start.access..batch.len() {
+            touches.leave_out(batch, index, start.access, left_out);
+        }
+        for (_, entry) in batch.flow.split_off(start.flow) {
+            leave_out_flow(batch, entry, start.access, left_out, touches);
+        }
+        truncate(batch, start.access);
+        batch.mispredicted.truncate(start.mispredicted);
+        Some(Some(0))
     }
 
     fn go_on(&mut self, count: u64, header: &Header) {
@@ -267,6 +278,17 @@ fn leave_out_flow(
     match entry {
         Flow::Thread(_) => batch.flow.push((kept as u32, entry)),
         Flow::Block(block) => touches.leave_out_code(batch, block, kept, left_out),
+    }
+}
+
+/// Moves an access to another place.
+fn move_access(batch: &mut Batch, from: usize, to: usize) {
+    batch.addr[to] = batch.addr[from];
+    batch.op[to] = batch.op[from];
+    batch.gap[to] = batch.gap[from];
+    batch.dep[to] = batch.dep[from];
+    if let Some(&site) = batch.site.get(from) {
+        batch.site[to] = site;
     }
 }
 
