@@ -16,6 +16,7 @@ from pagelab.jobs import Stop
 from pagelab.progress import Quiet, _QuietMeter
 from pagelab.results import Comparison, Run
 from pagelab.sources import parse_workload
+from pagelab.table import legend
 from pagelab.window import OF_PROGRAMS, Window
 from processes import until
 
@@ -159,6 +160,7 @@ def test_of_more_memory_than_caches_only_what_was_taken_whole_is_told(whole: Com
     assert comparison.speedup_interval(comparison.runs[1]) is None
     assert "of the first 2.00" in live.short(comparison)
     assert live.precise(comparison, 0.01)
+    assert "Sampled" not in legend(comparison)
     for run in raw:
         run["machine"]["caches"]["llc"]["kib"] = 1 << 18
     fits = live.so_far([Run.model_validate(run) for run in raw])

@@ -101,6 +101,7 @@ def test_a_beginning_that_was_taken_whole_is_no_draw_of_the_sample() -> None:
                 samples.append(sampling.Sample([SampleWindow.model_validate(raw), *rest]))
             value, half = sampling.relative(*samples)
             assert half < 0.01
+            assert 0.33 < samples[0].share < 0.4  # A third, and a twentieth of the rest.
             held += abs(value - slow / fast) <= half
     assert held >= 0.93 * 20 * PERIOD
 

@@ -91,12 +91,11 @@ class Sample:
         own = [sum(window.instructions for window, _ in piece) for piece in self._pieces]
         behind = [sum(gap for _, gap in piece) for piece in self._pieces]
         before = sum(gaps[:first])
-        drawn_from = before + sum(own) + sum(behind)
-        self.instructions = drawn_from + sum(window.instructions for window in self._whole)
+        taken = sum(own) + sum(window.instructions for window in self._whole)
+        self.instructions = taken + sum(gaps)
         """Instructions of the part of the program for which the windows stand."""
-        self.share = sum(own) / drawn_from if any(gaps) else 0.0
-        """The part of what was sampled that was measured; 0 where results do not say what was left
-        out."""
+        self.share = taken / self.instructions if any(gaps) else 0.0
+        """The part of these that were measured; 0 where results do not say what was left out."""
         halves = [gap / 2 for gap in behind[:-1]]
         around = map(sum, zip([float(before), *halves], [*halves, *behind[-1:]], strict=False))
         self._weights = [

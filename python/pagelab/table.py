@@ -204,7 +204,7 @@ def legend(comparison: Comparison) -> str:
     if _COLUMNS["mpki"] in shown:
         text += " MPKI: second-level TLB misses per 1000 instructions."
     lines = textwrap.wrap(text, 80)
-    if base.sample is not None:
+    if base.sample is not None and base.sample.drawn:
         lines += _sampling(base)
     if base.pieces:
         lines += _pieces(base)

@@ -76,4 +76,4 @@ def _rate(run: Run, name: str) -> str:
     sample = sampling.Sample(run.windows)
     rate, half = sample.of_instructions(lambda window: (window.tlb_counters or {})[name])
     text = _DASH if math.isnan(rate) else f"{1000 * rate:.2f}"
-    return f"{text} \N{PLUS-MINUS SIGN} {1000 * half:.2f}" if math.isfinite(half) else text
+    return f"{text} \N{PLUS-MINUS SIGN} {1000 * half:.2f}" if half and math.isfinite(half) else text
