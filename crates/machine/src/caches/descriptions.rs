@@ -70,6 +70,7 @@ pub(super) fn describe(parts: &Parts, described: &mut Vec<Access>) {
 }
 
 /// Descriptions of what goes down from a level, where they are wanted.
+#[derive(Clone, Copy)]
 pub(super) struct Descriptions<'a> {
     pub(super) of: &'a [Access],
     pub(super) prefetches: &'a [Prefetch],

@@ -5,14 +5,14 @@ use super::prefetching::{
     FrameBeside, accesses, answer, complete_pairs, drop_unneeded_pairs, prefetch,
 };
 use super::private::PrivateCaches;
-use super::scratch::Scratch;
 use super::shared::SharedCache;
 use crate::caches::coherence::Taken;
 use crate::caches::served::Served;
 use crate::caches::unknown::Unknown;
 use crate::config::{FilledPages, WalksEnter};
+use crate::machine::buffer::Buffer;
 use crate::machine::chunk::Chunk;
-use crate::machine::requests::{TlbMiss, request};
+use crate::machine::requests::{Prefetch, TlbMiss, request};
 use pagelab_memory::simd::{Baseline, Simd, SimdLevel};
 use pagelab_memory::{Access, Cache, Kind, MODIFY, Prefetchers, dispatch_released};
 
@@ -51,116 +51,154 @@ pub(crate) fn reference<S: Simd>(
     chunk: &mut Chunk,
     frame_beside: &mut FrameBeside,
 ) {
-    let Chunk {
-        references,
-        served,
-        scratch:
-            Scratch {
-                to_l2,
-                to_llc,
-                described,
-                decided,
-                with_prefetches,
-                accesses_of,
-                held,
-                with_held,
-                invalidating,
-                with_filled: [filled_to_l2, filled_to_llc],
-            },
-        prefetches,
-        by_loads,
-        filled,
-        written_entries,
-        requests,
-        tlb_misses,
-        steps,
-        sites,
-        only,
-        write_backs,
-        ..
-    } = chunk;
-    let PrivateCaches {
-        l1,
-        l2,
-        walks_enter,
-        prefetchers,
-        unknown: unknown_to_l2,
-        ..
-    } = &mut caches[core];
-    let SharedCache {
-        llc,
-        writebacks,
-        filled_pages,
-        directory,
-        unknown,
-    } = shared;
-    if directory.is_some() {
-        write_entries(
-            references.as_mut_slice(),
-            requests.as_slice(),
-            tlb_misses.as_slice(),
-            written_entries,
-        );
+    let outgoing = chunk.references.as_slice().len() as u32;
+    if shared.directory.is_some() {
+        write_entries(chunk);
     }
-    let all = references;
-    let references = all.as_slice();
-    let outgoing = references.len() as u32;
-    to_l2.clear();
-    if let Some(only) = *only {
+    let scratch = &mut chunk.scratch;
+    let own = &mut caches[core];
+    let parts = Parts {
+        core: core as u32,
+        references: chunk.references.as_slice(),
+        requests: chunk.requests.as_slice(),
+        tlb_misses: chunk.tlb_misses.as_slice(),
+        steps: chunk.steps.as_slice(),
+        sites: &chunk.sites,
+    };
+    describe_wanted(own, shared, chunk.only, &parts, &mut scratch.described);
+    let described = &scratch.described[..];
+    let mut down = first_level::<S>(own, &parts, described, &mut scratch.to_l2);
+    if let Some(prefetchers) = &mut own.prefetchers {
+        accesses(parts.requests, parts.tlb_misses, &mut scratch.accesses_of);
+        prefetch(
+            prefetchers,
+            (down, &chunk.by_loads),
+            (&scratch.accesses_of, frame_beside),
+            outgoing,
+            &mut scratch.with_prefetches,
+            &mut scratch.held,
+            &mut chunk.prefetches,
+        );
+        down = &scratch.with_prefetches;
+    }
+    let (filled, prefetches) = (&chunk.filled, &chunk.prefetches);
+    let [filled_to_l2, filled_to_llc] = &mut scratch.with_filled;
+    if shared.filled_pages == FilledPages::L2 {
+        down = with_filled(down, (filled, prefetches), outgoing, filled_to_l2);
+    }
+    chunk.served.clear();
+    // One more for what is on its way out, and then the prefetches'.
+    let answers = (chunk.served).room(parts.references.len() + 1 + prefetches.len());
+    answers.fill(Served::L1);
+    let descriptions = Descriptions {
+        of: described,
+        prefetches,
+        outgoing,
+    };
+    let completes = Prefetchers::completes_pairs;
+    let pairs = own.prefetchers.as_ref().is_some_and(completes);
+    let (levels, to_llc) = ((&mut own.l2, &shared.llc), &mut scratch.to_llc);
+    let (descents, mut len, answers) =
+        second_level::<S>(levels, pairs, (down, descriptions), answers, to_llc);
+    // A line has to be where a directory says.
+    if let Some(unknown) = own.unknown.as_mut().filter(|_| shared.directory.is_none()) {
+        let decided = &mut scratch.decided;
+        len = decide_l2(unknown, down, (descents, len), decided, outgoing, answers);
+    }
+    if let Some(prefetchers) = own.prefetchers.as_mut().filter(|p| p.wants_answers()) {
+        let missed = &descents[..len];
+        answer(prefetchers, down, missed, &scratch.accesses_of, outgoing);
+    }
+    if pairs {
+        drop_unneeded_pairs(&mut scratch.held, &descents[..len], outgoing);
+    }
+    if let Some(directory) = &mut shared.directory {
+        len = directory.take(Taken {
+            caches,
+            core,
+            references: parts.references,
+            prefetches,
+            answers,
+            descents: &mut descents[..len],
+            invalidating: &mut scratch.invalidating,
+        });
+    }
+    let mut down = &descents[..len];
+    if !scratch.held.is_empty() {
+        // Each after the reference that had it fetched.
+        let after = scratch.held.drain(..).map(|(place, of)| (place + 1, of));
+        let with_held = &mut scratch.with_held;
+        merge(down, after, outgoing, prefetches, with_held);
+        down = with_held;
+    }
+    if shared.filled_pages == FilledPages::Llc {
+        down = with_filled(down, (filled, prefetches), outgoing, filled_to_llc);
+    }
+    let list = chunk.write_backs.as_mut();
+    last_level::<S>(shared, down, answers, list, descriptions);
+    answered(chunk, pairs);
+    if shared.directory.is_some() {
+        unmark_entries(chunk);
+    }
+}
+
+/// Describes the references, where a level's policy wants that.
+#[inline(always)]
+fn describe_wanted(
+    own: &PrivateCaches,
+    shared: &SharedCache,
+    only: Option<Access>,
+    parts: &Parts,
+    described: &mut Vec<Access>,
+) {
+    if let Some(only) = only {
         described.clear();
         described.push(only);
-    } else if [&*l1, &*l2, &*llc]
-        .into_iter()
-        .any(Cache::wants_descriptions)
-    {
-        let parts = Parts {
-            core: core as u32,
-            references,
-            requests: requests.as_slice(),
-            tlb_misses: tlb_misses.as_slice(),
-            steps: steps.as_slice(),
-            sites,
-        };
-        describe(&parts, described);
+    } else if want_descriptions(own, shared) {
+        describe(parts, described);
     }
-    let described = &described[..];
+}
+
+/// Takes references through the first level; returns what goes on to the second.
+#[inline(always)]
+fn first_level<'a, S: Simd>(
+    own: &mut PrivateCaches,
+    parts: &Parts<'a>,
+    described: &'a [Access],
+    to_l2: &'a mut Buffer<Descent>,
+) -> &'a [Descent] {
+    let &Parts {
+        references,
+        requests,
+        tlb_misses,
+        ..
+    } = parts;
+    to_l2.clear();
     let mut from_l1 = FromL1 {
         references,
-        l2,
+        l2: &own.l2,
         described,
         descents: to_l2.room(2 * references.len() + 1),
         len: 0,
     };
-    match walks_enter {
-        WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), &mut from_l1),
-        WalksEnter::L2 => {
-            pass_walks_on::<S>(l1, requests.as_slice(), tlb_misses.as_slice(), &mut from_l1);
-        }
+    match own.walks_enter {
+        WalksEnter::L1 => (own.l1).access_all::<S>(references.iter().copied(), &mut from_l1),
+        WalksEnter::L2 => pass_walks_on::<S>(&mut own.l1, requests, tlb_misses, &mut from_l1),
     }
     let FromL1 { descents, len, .. } = from_l1;
-    let mut down = &descents[..len];
-    if let Some(prefetchers) = prefetchers {
-        accesses(requests.as_slice(), tlb_misses.as_slice(), accesses_of);
-        prefetch(
-            prefetchers,
-            (down, by_loads),
-            (accesses_of, frame_beside),
-            outgoing,
-            with_prefetches,
-            held,
-            prefetches,
-        );
-        down = with_prefetches;
-    }
-    if !filled.is_empty() && *filled_pages == FilledPages::L2 {
-        let filled = filled_by_kernel(filled);
-        merge(down, filled, outgoing, prefetches, filled_to_l2);
-        down = filled_to_l2;
-    }
-    served.clear();
-    // One more for what is on its way out, and then the prefetches'.
-    let answers = served.room(references.len() + 1 + prefetches.len());
-    answers.fill(Served::L1);
+    &descents[..len]
+}
+
+/// Takes references through the second level; returns room for what goes on to the last, how much of it does, and
+/// the answers.
+#[inline(always)]
+fn second_level<'a, S: Simd>(
+    (l2, llc): (&mut Cache, &Cache),
+    pairs: bool,
+    (down, descriptions): (&'a [Descent], Descriptions),
+    answers: &'a mut [Served],
+    to_llc: &'a mut Buffer<Descent>,
+) -> (&'a mut [Descent], usize, &'a mut [Served]) {
     to_llc.clear();
     let mut from_l2 = FromL2 {
         down,
@@ -168,88 +206,82 @@ pub(crate) fn reference<S: Simd>(
         answers,
         descents: to_llc.room(2 * down.len() + 1),
         len: 0,
-        descriptions: Descriptions {
-            of: described,
-            prefetches,
-            outgoing,
-        },
+        descriptions,
     };
-    let pairs = prefetchers
-        .as_ref()
-        .is_some_and(Prefetchers::completes_pairs);
     if pairs {
+        let prefetches = from_l2.descriptions.prefetches;
         complete_pairs::<S>(l2, &mut from_l2, prefetches);
     } else {
-        l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
+        l2.access_all::<S>(from_l2.down.iter().map(|d| d.0), &mut from_l2);
     }
-    let FromL2 {
-        descents,
-        mut len,
-        answers,
-        ..
-    } = from_l2;
-    // A line has to be where a directory says.
-    if let Some(unknown) = unknown_to_l2.as_mut().filter(|_| directory.is_none()) {
-        len = decide_l2(unknown, down, (descents, len), decided, outgoing, answers);
+    (from_l2.descents, from_l2.len, from_l2.answers)
+}
+
+/// Adds the lines that the kernel has filled and leaves in a level to what goes there.
+#[inline(always)]
+fn with_filled<'a>(
+    down: &'a [Descent],
+    (filled, prefetches): (&[(u32, u32)], &[Prefetch]),
+    outgoing: u32,
+    merged: &'a mut Vec<Descent>,
+) -> &'a [Descent] {
+    if filled.is_empty() {
+        return down;
     }
-    if let Some(prefetchers) = prefetchers.as_mut().filter(|p| p.wants_answers()) {
-        answer(prefetchers, down, &descents[..len], accesses_of, outgoing);
-    }
-    if pairs {
-        drop_unneeded_pairs(held, &descents[..len], outgoing);
-    }
-    if let Some(directory) = directory {
-        len = directory.take(Taken {
-            caches,
-            core,
-            references,
-            prefetches,
-            answers,
-            descents: &mut descents[..len],
-            invalidating,
-        });
-    }
-    let mut down = &descents[..len];
-    if !held.is_empty() {
-        // Each after the reference that had it fetched.
-        let after = held.drain(..).map(|(place, descent)| (place + 1, descent));
-        merge(down, after, outgoing, prefetches, with_held);
-        down = with_held;
-    }
-    if !filled.is_empty() && *filled_pages == FilledPages::Llc {
-        let filled = filled_by_kernel(filled);
-        merge(down, filled, outgoing, prefetches, filled_to_llc);
-        down = filled_to_llc;
-    }
+    merge(down, filled_by_kernel(filled), outgoing, prefetches, merged);
+    merged
+}
+
+/// Takes references through the last level.
+#[inline(always)]
+fn last_level<S: Simd>(
+    shared: &mut SharedCache,
+    down: &[Descent],
+    answers: &mut [Served],
+    list: Option<&mut Vec<(u32, u32)>>,
+    descriptions: Descriptions,
+) {
+    let outgoing = descriptions.outgoing;
     let mut from_llc = FromLlc {
         down,
         answers,
-        writebacks,
-        list: write_backs.as_mut(),
-        descriptions: Descriptions {
-            of: described,
-            prefetches,
-            outgoing,
-        },
+        writebacks: &mut shared.writebacks,
+        list,
+        descriptions,
     };
-    llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
-    if let Some(unknown) = unknown {
-        decide(unknown, down, outgoing, answers);
+    (shared.llc).access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
+    if let Some(unknown) = &mut shared.unknown {
+        decide(unknown, down, outgoing, from_llc.answers);
     }
-    for (prefetch, &served) in prefetches.iter_mut().zip(&answers[references.len() + 1..]) {
+}
+
+/// Enters the answers into the chunk: those of prefetches with them, the references' in their order.
+#[inline(always)]
+fn answered(chunk: &mut Chunk, pairs: bool) {
+    let count = chunk.references.as_slice().len();
+    let answers = chunk.served.room(count + 1 + chunk.prefetches.len());
+    for (prefetch, &served) in chunk.prefetches.iter_mut().zip(&answers[count + 1..]) {
         prefetch.served = served;
     }
     if pairs {
         // Prefetches that were not needed have asked no level.
-        prefetches.retain(|prefetch| prefetch.served != Served::L1);
+        (chunk.prefetches).retain(|prefetch| prefetch.served != Served::L1);
     }
-    served.added(references.len());
-    if directory.is_some() {
-        for &place in &*written_entries {
-            all.as_mut_slice()[place as usize] &= !MODIFY;
-        }
-        mark(requests.as_mut_slice(), tlb_misses.as_slice(), invalidating);
+    chunk.served.added(count);
+}
+
+/// Takes back what [`write_entries`] marked, and marks stores for which other cores drop a line.
+#[inline(always)]
+fn unmark_entries(chunk: &mut Chunk) {
+    let references = chunk.references.as_mut_slice();
+    for &place in &chunk.written_entries {
+        references[place as usize] &= !MODIFY;
     }
+    mark(
+        chunk.requests.as_mut_slice(),
+        chunk.tlb_misses.as_slice(),
+        &chunk.scratch.invalidating,
+    );
 }
 
 /// True if a level that a core uses has a replacement policy that wants to know who makes a reference.
@@ -307,18 +339,16 @@ fn decide(unknown: &mut Unknown, down: &[Descent], outgoing: u32, answers: &mut 
 /// The kernel has written the entry that a walk finds after a fault: the last one that it waits
 /// for. Such reads modify their line; lists their places.
 #[inline(never)]
-fn write_entries(
-    references: &mut [u32],
-    requests: &[u8],
-    tlb_misses: &[TlbMiss],
-    places: &mut Vec<u32>,
-) {
+fn write_entries(chunk: &mut Chunk) {
+    let references = chunk.references.as_mut_slice();
+    let tlb_misses = chunk.tlb_misses.as_slice();
+    let places = &mut chunk.written_entries;
     if !tlb_misses.iter().any(|tlb_miss| tlb_miss.faulted) {
         return;
     }
     let mut tlb_misses = tlb_misses.iter();
     let mut place = 0;
-    for bits in requests {
+    for bits in chunk.requests.as_slice() {
         if bits & request::SLOW != 0 {
             if request::is_dropped(*bits) {
                 continue;

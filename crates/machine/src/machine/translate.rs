@@ -45,18 +45,7 @@ impl<M: Mmu> Machine<M> {
         }
         let misses = self.mmu.counters(core).l2_misses;
         if (M::FREE || self.cores[core].prefetch_walks) && !prefetches {
-            let named = |(&id, &addr): (&PageId, &u64)| Page {
-                id,
-                asid,
-                vpn: VirtAddr(addr).vpn(),
-            };
-            for page in pages.iter().zip(addr).map(named) {
-                self.mmu.host_prefetch(core, page.id);
-                self.mmu.table().host_prefetch(page);
-            }
-            for page in pages.iter().zip(addr).map(named) {
-                self.mmu.table().host_prefetch_behind(page);
-            }
+            self.host_prefetch(core, asid, addr, &pages);
         }
         if self.caches[core].crosses_pages() {
             self.beside.begin(addr);
@@ -118,6 +107,23 @@ impl<M: Mmu> Machine<M> {
         let missed = self.mmu.counters(core).l2_misses - misses;
         self.cores[core].prefetch_walks = missed as usize * 16 > addr.len();
         Ok(())
+    }
+
+    /// Has the host fetch what walks for pages will read.
+    #[inline(always)]
+    fn host_prefetch(&self, core: usize, asid: Asid, addr: &[u64], pages: &[PageId]) {
+        let named = |(&id, &addr): (&PageId, &u64)| Page {
+            id,
+            asid,
+            vpn: VirtAddr(addr).vpn(),
+        };
+        for page in pages.iter().zip(addr).map(named) {
+            self.mmu.host_prefetch(core, page.id);
+            self.mmu.table().host_prefetch(page);
+        }
+        for page in pages.iter().zip(addr).map(named) {
+            self.mmu.table().host_prefetch_behind(page);
+        }
     }
 
     /// Enters accesses into the chunk as long as the first-level TLB has them and they lie within

@@ -1,7 +1,7 @@
 use super::accesses::{Accesses, FromCode, waits};
 use super::paths::Paths;
 use super::pending::Pending;
-use super::slow::{Of, References, Slow};
+use super::slow::{References, RequestLine, Slow};
 use super::task::Task;
 use crate::caches::served::Served;
 use crate::machine::chunk::Chunk;
@@ -27,6 +27,60 @@ pub(crate) fn time<const FREE: bool>(
     }
 }
 
+/// Mispredicted branches of a chunk that are still to come.
+struct Branches<'a> {
+    left: &'a [(u32, Mispredicted)],
+    /// The first is due when so many of the chunk's accesses are left.
+    due: usize,
+    accesses: usize,
+}
+
+impl<'a> Branches<'a> {
+    fn new(left: &'a [(u32, Mispredicted)], accesses: usize) -> Self {
+        let mut branches = Branches {
+            left,
+            due: 0,
+            accesses,
+        };
+        branches.find_due();
+        branches
+    }
+
+    #[inline(always)]
+    fn find_due(&mut self) {
+        let first = self.left.first();
+        self.due = first.map_or(usize::MAX, |first| {
+            self.accesses.wrapping_sub(first.0 as usize)
+        });
+    }
+
+    /// Takes those before the access that has so many left, itself included.
+    #[inline(always)]
+    fn take(&mut self, left: usize, paths: &mut Paths, pending: &mut Pending) {
+        if left == self.due {
+            pending.mispredicted(paths, &mut self.left);
+            self.find_due();
+        }
+    }
+}
+
+/// Times most accesses: the TLB has the page, and nothing is fetched or written back on their account.
+#[inline(always)]
+fn access(paths: &mut Paths, pending: &mut Pending, gap: u32, waits: Waits, task: Task) {
+    let store = task.bits & request::STORE != 0;
+    let (entry, alone) = pending.dispatch(paths, gap, waits, store);
+    if entry.start == paths.core.dispatched() || (alone && task.served == Served::L1) {
+        let (translated, done) = paths.run(&task, entry.start);
+        if alone {
+            paths.complete(entry, Trapped::default(), &task, (translated, done));
+        } else {
+            pending.ended(paths, entry, task, translated, done);
+        }
+    } else {
+        pending.defer(paths, entry, task, waits);
+    }
+}
+
 /// The same; with `CODE`, something is known of accesses from the instructions between them.
 #[inline(never)]
 fn time_each<const FREE: bool, const CODE: bool>(
@@ -42,14 +96,10 @@ fn time_each<const FREE: bool, const CODE: bool>(
         mut mispredicted,
         ..
     } = accesses;
-    // A branch is due when so many accesses are left.
-    let left_at = |branch: Option<&(u32, Mispredicted)>| {
-        branch.map_or(usize::MAX, |&(at, _)| gap.len().wrapping_sub(at as usize))
-    };
     if !paths.core.mispredicts() {
         mispredicted = &[];
     }
-    let mut branch_due = left_at(mispredicted.first());
+    let mut branches = Branches::new(mispredicted, gap.len());
     let mut references = References {
         served: chunk.served.as_slice(),
         lines: chunk.references.as_slice(),
@@ -83,9 +133,8 @@ fn time_each<const FREE: bool, const CODE: bool>(
             || references.taken >= due
         {
             let first = bits & request::REST == 0;
-            if first && accesses.len() == branch_due {
-                pending.mispredicted(paths, &mut mispredicted);
-                branch_due = left_at(mispredicted.first());
+            if first {
+                branches.take(accesses.len(), paths, pending);
             }
             let (gap, waits) = if first {
                 let known = known(paths.core);
@@ -98,7 +147,7 @@ fn time_each<const FREE: bool, const CODE: bool>(
                 paths,
                 pending,
                 &mut references,
-                &Of {
+                &RequestLine {
                     bits,
                     page,
                     straddles,
@@ -109,18 +158,12 @@ fn time_each<const FREE: bool, const CODE: bool>(
             due = slow.first_due();
             continue;
         }
-        // Most accesses: the TLB has the page, and nothing is fetched or written back on their
-        // account.
         let bits = if FREE {
             bits & !request::SECOND_TLB
         } else {
             bits
         };
-        let store = bits & request::STORE != 0;
-        if accesses.len() == branch_due {
-            pending.mispredicted(paths, &mut mispredicted);
-            branch_due = left_at(mispredicted.first());
-        }
+        branches.take(accesses.len(), paths, pending);
         let (Some((&gap, &dep)), Some((served, line))) = (accesses.next(), references.next())
         else {
             debug_assert!(false, "a request has an access and a data reference");
@@ -136,16 +179,6 @@ fn time_each<const FREE: bool, const CODE: bool>(
             bits,
             served,
         };
-        let (entry, alone) = pending.dispatch(paths, gap, waits, store);
-        if entry.start == paths.core.dispatched() || (alone && served == Served::L1) {
-            let (translated, done) = paths.run(&task, entry.start);
-            if alone {
-                paths.complete(entry, Trapped::default(), &task, (translated, done));
-            } else {
-                pending.ended(paths, entry, task, translated, done);
-            }
-        } else {
-            pending.defer(paths, entry, task, waits);
-        }
+        access(paths, pending, gap, waits, task);
     }
 }

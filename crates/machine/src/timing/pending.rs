@@ -57,7 +57,7 @@ struct Record {
 
 /// Lines fetched on an access's account.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Besides<'a> {
+pub(super) struct SideFetches<'a> {
     pub(super) prefetches: &'a [Prefetch],
     pub(super) early: &'a [Early],
 }
@@ -263,7 +263,7 @@ impl Pending {
     /// Puts the access aside that was dispatched last, and that does not walk.
     #[inline(always)]
     pub(super) fn defer(&mut self, paths: &mut Paths, entry: RobEntry, task: Task, waits: Waits) {
-        self.defer_with(paths, entry, task, waits, None, Besides::default());
+        self.defer_with(paths, entry, task, waits, None, SideFetches::default());
     }
 
     /// Puts the access aside that was dispatched last. The reads of its walk are where
@@ -276,7 +276,7 @@ impl Pending {
         task: Task,
         waits: Waits,
         walk: Option<(Walk, &[Ahead])>,
-        Besides { prefetches, early }: Besides,
+        SideFetches { prefetches, early }: SideFetches,
     ) {
         let access = self.add(paths, entry);
         let last = self.records.len() - 1;

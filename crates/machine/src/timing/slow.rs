@@ -1,11 +1,11 @@
 use super::counts::Counts;
 use super::paths::Paths;
-use super::pending::{self, Besides, Pending};
+use super::pending::{self, Pending, SideFetches};
 use super::task::{Read, Task, Walk};
 use crate::caches::served::Served;
 use crate::machine::requests::{Early, Prefetch, TlbMiss, request};
 use crate::mmu::Ahead;
-use pagelab_cpu::{Trapped, UNKNOWN, Waits};
+use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_memory::MODIFY;
 
 /// The references of a chunk that have not been timed yet.
@@ -24,8 +24,8 @@ impl References<'_> {
     }
 }
 
-/// A line of an access, and what its access is if it is the first.
-pub(super) struct Of {
+/// One line that an access requests. The instructions before the access, and its waits, are with its first line.
+pub(super) struct RequestLine {
     pub(super) bits: u8,
     pub(super) page: u32,
     pub(super) straddles: bool,
@@ -41,6 +41,14 @@ pub(super) struct Slow<'a> {
     pub(super) prefetches: &'a [Prefetch],
     pub(super) ahead: &'a [Ahead],
     pub(super) early: &'a [Early],
+}
+
+/// TLB misses of a request: walks that faulted, in program order, and the walk that found the page.
+struct Misses<'a> {
+    faults: &'a [TlbMiss],
+    walk: Option<&'a TlbMiss>,
+    /// Walks that follow it, for which nothing waits.
+    ahead: &'a [Ahead],
 }
 
 impl<'a> Slow<'a> {
@@ -60,56 +68,28 @@ impl<'a> Slow<'a> {
         paths: &mut Paths,
         pending: &mut Pending,
         references: &mut References,
-        of: &Of,
+        of: &RequestLine,
     ) {
-        let &Of {
-            bits,
-            page,
-            straddles,
-            gap,
-            waits,
-        } = of;
-        if request::is_dropped(bits) {
-            Self::dropped(paths, pending, gap, waits);
+        if request::is_dropped(of.bits) {
+            Self::dropped(paths, pending, of.gap, of.waits);
             return;
         }
-        let store = bits & request::STORE != 0;
-        let mut faults: &[TlbMiss] = &[];
-        let mut walk = None;
-        if bits & request::SLOW != 0 {
-            let faulting = self.tlb_misses.iter().take_while(|of| of.faulted).count();
-            // Reads of the faulting walks come first.
-            faults = &self.tlb_misses[..faulting];
-            walk = self.tlb_misses.get(faulting);
-            self.tlb_misses = self.tlb_misses.get(faulting + 1..).unwrap_or_default();
-        }
-        let mut ahead: &[Ahead] = &[];
-        if bits & request::LOOKED != 0
-            && let Some(tlb_miss) = walk
-        {
-            (ahead, self.ahead) = self.ahead.split_at(tlb_miss.cached.ahead.into());
-        }
         let bits = if FREE {
-            bits & !request::SECOND_TLB
+            of.bits & !request::SECOND_TLB
         } else {
-            bits
+            of.bits
         };
+        let Misses {
+            faults,
+            walk,
+            ahead,
+        } = self.misses(bits);
         let reads = walk.map_or(0, |tlb_miss| usize::from(tlb_miss.reads));
         let alone = !faults.is_empty() || (!FREE && reads > pending::READS);
         if alone && !pending.is_empty() {
             pending.run_all(paths);
         }
-        let mut entry = if bits & request::REST != 0 {
-            paths.core.dispatch_rest(store, pending.is_empty())
-        } else {
-            let (entry, _) = pending.dispatch(paths, gap, waits, store);
-            if straddles && entry.start == UNKNOWN {
-                pending.run_all(paths);
-                paths.core.started(entry, waits)
-            } else {
-                entry
-            }
-        };
+        let mut entry = Self::dispatch(paths, pending, of);
         // A fault moves the start of its access; what it asks for was asked for before that.
         let start = entry.start;
         let mut asked = start;
@@ -118,33 +98,13 @@ impl<'a> Slow<'a> {
         }
         let mut trapped = Trapped::default();
         for tlb_miss in faults {
-            let early = self.early(tlb_miss, paths.counts);
-            if FREE {
-                self.skip(tlb_miss, references);
-            } else if tlb_miss.walked {
-                paths.fetch_early(early, asked, entry.start);
-                let walk = self.walk(tlb_miss, references, pending, paths);
-                asked = paths.walk(&walk, pending.reads(paths, &walk), asked, entry.start);
-            }
-            let &TlbMiss {
-                fault, migration, ..
-            } = tlb_miss;
-            trapped.fault += fault;
-            trapped.migration += migration;
-            asked = (paths.core).trap(&mut entry, asked, Trapped { fault, migration });
+            let times = (&mut entry, &mut asked, &mut trapped);
+            self.fault::<FREE>(tlb_miss, times, references, pending, paths);
         }
-        let mut early: &[Early] = &[];
-        if bits & request::LOOKED != 0
-            && let Some(tlb_miss) = walk
-        {
-            early = self.early(tlb_miss, paths.counts);
-        }
-        if FREE && let Some(tlb_miss) = walk {
-            self.skip(tlb_miss, references);
-        }
-        let walk = walk
-            .filter(|tlb_miss| !FREE && tlb_miss.walked)
-            .map(|tlb_miss| self.walk(tlb_miss, references, pending, paths));
+        let (mut early, walk) = match walk {
+            Some(tlb_miss) => self.found::<FREE>(bits, tlb_miss, references, pending, paths),
+            None => (Default::default(), None),
+        };
         let Some((served, line)) = references.next() else {
             debug_assert!(false, "a request has a data reference");
             return;
@@ -152,32 +112,10 @@ impl<'a> Slow<'a> {
         if !FREE {
             paths.counts.data_served[served as usize] += 1;
         }
-        let taken = references.taken as u32;
-        while let Some((&(place, line), later)) = self.write_backs.split_first()
-            && place < taken
-        {
-            // Memory holds writes back until it has time: an access that waits for its address is
-            // not waited for.
-            let now = if start == UNKNOWN {
-                paths.core.dispatched()
-            } else {
-                start
-            };
-            paths.memory.write_back(line, now);
-            self.write_backs = later;
-        }
-        let mut prefetches: &[Prefetch] = &[];
-        if self.prefetches.first().is_some_and(|of| of.place < taken) {
-            let own = (self.prefetches).partition_point(|prefetch| prefetch.place < taken);
-            (prefetches, self.prefetches) = self.prefetches.split_at(own);
-        }
-        if !FREE {
-            for prefetch in prefetches {
-                paths.counts.prefetch_served[prefetch.served as usize] += 1;
-            }
-        }
+        self.write_back(references.taken, start, paths);
+        let prefetches = self.prefetches::<FREE>(references.taken, paths.counts);
         let task = Task {
-            page,
+            page: of.page,
             line,
             bits,
             served,
@@ -189,7 +127,7 @@ impl<'a> Slow<'a> {
             own = asked.map(|&early| Early { after: 0, ..early });
             early = own.as_slice();
         }
-        if !straddles && !alone {
+        if !of.straddles && !alone {
             // An access that starts when it is dispatched comes before everything that follows.
             let at_once = entry.start == paths.core.dispatched();
             let contends = walk.is_some()
@@ -198,17 +136,17 @@ impl<'a> Slow<'a> {
                 || !prefetches.is_empty();
             if !at_once && (contends || !pending.is_empty()) {
                 let walk = walk.map(|walk| (walk, ahead));
-                let besides = Besides { prefetches, early };
-                pending.defer_with(paths, entry, task, waits, walk, besides);
+                let side = SideFetches { prefetches, early };
+                pending.defer_with(paths, entry, task, of.waits, walk, side);
                 return;
             }
         }
         paths.fetch_early(early, asked, start);
         let translated = match &walk {
-            None => paths.look_up(bits, page, start, asked),
+            None => paths.look_up(bits, of.page, start, asked),
             Some(walk) => {
                 let reads = pending.reads(paths, walk);
-                paths.find(walk, (reads, ahead), (bits, page), start, asked)
+                paths.find(walk, (reads, ahead), (bits, of.page), start, asked)
             }
         };
         paths.count_late(early, line, translated);
@@ -224,6 +162,132 @@ impl<'a> Slow<'a> {
         } else {
             pending.ended(paths, entry, task, translated, done);
         }
+    }
+
+    /// Takes the TLB misses of a request.
+    #[inline(always)]
+    fn misses(&mut self, bits: u8) -> Misses<'a> {
+        let mut misses = Misses {
+            faults: &[],
+            walk: None,
+            ahead: &[],
+        };
+        if bits & request::SLOW != 0 {
+            let faulting = self.tlb_misses.iter().take_while(|of| of.faulted).count();
+            // Reads of the faulting walks come first.
+            misses.faults = &self.tlb_misses[..faulting];
+            misses.walk = self.tlb_misses.get(faulting);
+            self.tlb_misses = self.tlb_misses.get(faulting + 1..).unwrap_or_default();
+        }
+        if bits & request::LOOKED != 0
+            && let Some(tlb_miss) = misses.walk
+        {
+            (misses.ahead, self.ahead) = self.ahead.split_at(tlb_miss.cached.ahead.into());
+        }
+        misses
+    }
+
+    /// Dispatches a line of an access. The first of several lines has its start known.
+    #[inline(always)]
+    fn dispatch(paths: &mut Paths, pending: &mut Pending, of: &RequestLine) -> RobEntry {
+        let store = of.bits & request::STORE != 0;
+        if of.bits & request::REST != 0 {
+            return paths.core.dispatch_rest(store, pending.is_empty());
+        }
+        let (entry, _) = pending.dispatch(paths, of.gap, of.waits, store);
+        if of.straddles && entry.start == UNKNOWN {
+            pending.run_all(paths);
+            return paths.core.started(entry, of.waits);
+        }
+        entry
+    }
+
+    /// Times a walk that faulted, and the fault.
+    #[inline(always)]
+    fn fault<const FREE: bool>(
+        &mut self,
+        tlb_miss: &TlbMiss,
+        (entry, asked, trapped): (&mut RobEntry, &mut u64, &mut Trapped),
+        references: &mut References,
+        pending: &mut Pending,
+        paths: &mut Paths,
+    ) {
+        let early = self.early(tlb_miss, paths.counts);
+        if FREE {
+            self.skip(tlb_miss, references);
+        } else if tlb_miss.walked {
+            paths.fetch_early(early, *asked, entry.start);
+            let walk = self.walk(tlb_miss, references, pending, paths);
+            *asked = paths.walk(&walk, pending.reads(paths, &walk), *asked, entry.start);
+        }
+        let &TlbMiss {
+            fault, migration, ..
+        } = tlb_miss;
+        trapped.fault += fault;
+        trapped.migration += migration;
+        *asked = (paths.core).trap(entry, *asked, Trapped { fault, migration });
+    }
+
+    /// Takes the walk that found a request's page, and what was fetched by guess meanwhile.
+    #[inline(always)]
+    fn found<const FREE: bool>(
+        &mut self,
+        bits: u8,
+        tlb_miss: &TlbMiss,
+        references: &mut References,
+        pending: &mut Pending,
+        paths: &mut Paths,
+    ) -> (&'a [Early], Option<Walk>) {
+        let mut early: &[Early] = &[];
+        if bits & request::LOOKED != 0 {
+            early = self.early(tlb_miss, paths.counts);
+        }
+        if FREE {
+            self.skip(tlb_miss, references);
+            return (early, None);
+        }
+        let walked = tlb_miss.walked;
+        let walk = walked.then(|| self.walk(tlb_miss, references, pending, paths));
+        (early, walk)
+    }
+
+    /// Gives memory the lines that leave the caches on account of the references taken so far.
+    #[inline(always)]
+    fn write_back(&mut self, taken: usize, start: u64, paths: &mut Paths) {
+        while let Some((&(place, line), later)) = self.write_backs.split_first()
+            && place < taken as u32
+        {
+            // Memory holds writes back until it has time: an access that waits for its address is
+            // not waited for.
+            let now = if start == UNKNOWN {
+                paths.core.dispatched()
+            } else {
+                start
+            };
+            paths.memory.write_back(line, now);
+            self.write_backs = later;
+        }
+    }
+
+    /// Takes the prefetches on account of the references taken so far.
+    #[inline(always)]
+    fn prefetches<const FREE: bool>(
+        &mut self,
+        taken: usize,
+        counts: &mut Counts,
+    ) -> &'a [Prefetch] {
+        let taken = taken as u32;
+        let mut prefetches: &[Prefetch] = &[];
+        if self.prefetches.first().is_some_and(|of| of.place < taken) {
+            let own = (self.prefetches).partition_point(|prefetch| prefetch.place < taken);
+            (prefetches, self.prefetches) = self.prefetches.split_at(own);
+        }
+        if !FREE {
+            for prefetch in prefetches {
+                counts.prefetch_served[prefetch.served as usize] += 1;
+            }
+        }
+        prefetches
     }
 
     /// Dispatches a prefetch where nothing is mapped.

@@ -2,11 +2,12 @@
 
 mod miss;
 
+use super::gib_cache::GibCache;
 use super::{Cursor, Machine};
 use crate::error::RunError;
-use crate::fetch::{Fetch, Later, Look};
+use crate::fetch::{Block, BlockLines, Fetch, FetchCounts, FrontEnd, Later, Look};
 use crate::mmu::Mmu;
-use pagelab_addr::Asid;
+use pagelab_addr::{Asid, DirectoryFull, PageDirectory};
 use pagelab_events::{Batch, Flow};
 
 /// A line that has to be fetched.
@@ -27,6 +28,94 @@ enum Step {
     /// Nothing that has to be fetched before this access.
     Until(usize),
     Fetch(Wanted),
+}
+
+/// Search for the lines of a program from access `at` of a batch up to access `end`.
+struct Search<'a> {
+    lines: &'a BlockLines,
+    counts: &'a mut FetchCounts,
+    gibs: &'a mut GibCache,
+    directory: &'a mut PageDirectory,
+    asid: Asid,
+    at: usize,
+    end: usize,
+    /// Instructions before the access `at`.
+    gap: u32,
+}
+
+impl Search<'_> {
+    #[inline(always)]
+    fn look(&mut self, front_end: &mut FrontEnd, line: u64) -> Result<Look, DirectoryFull> {
+        let name = |addr| self.gibs.page(self.directory, self.asid, addr);
+        front_end.look(line, self.counts, name)
+    }
+
+    /// Next step where a line is missing before an access.
+    #[inline(always)]
+    fn missing(&self, core: usize, access: usize, line: u64, site: u32) -> Step {
+        if access > self.at {
+            return Step::Until(access);
+        }
+        Step::Fetch(Wanted {
+            core,
+            asid: self.asid,
+            line,
+            site,
+            gap: self.gap,
+        })
+    }
+
+    /// Follows the blocks that had begun before the batch; `cursor` counts the lines that are done.
+    #[inline(always)]
+    fn begun(
+        &mut self,
+        (front_end, core): (&mut FrontEnd, usize),
+        batch: &Batch,
+        cursor: &mut Cursor,
+    ) -> Result<Option<Step>, DirectoryFull> {
+        let Some(begun) = &batch.begun else {
+            return Ok(None);
+        };
+        let lines = self.lines;
+        for (access, line, site) in lines.rest(begun, cursor.begun) {
+            if access >= self.end {
+                return Ok(Some(Step::Until(self.end)));
+            }
+            if self.look(front_end, line)? == Look::Missing {
+                return Ok(Some(self.missing(core, access, line, site)));
+            }
+            cursor.begun += 1;
+        }
+        Ok(None)
+    }
+
+    /// Follows the lines of a block but its first, from a number on. The block starts before access `start`, the
+    /// next one before access `next`.
+    #[inline(always)]
+    fn behind_first(
+        &mut self,
+        (front_end, core): (&mut FrontEnd, usize),
+        block: &Block,
+        number: &mut u32,
+        (start, next): (usize, usize),
+    ) -> Result<Option<Step>, DirectoryFull> {
+        // The access that comes after a line; no later one than that after the block.
+        let access = |later: Later| (start + later.accesses as usize).min(next);
+        while *number <= block.others {
+            let later = *number - 1;
+            if next >= self.end && access(self.lines.later(block, later)) >= self.end {
+                return Ok(Some(Step::Until(self.end)));
+            }
+            let line = block.first.wrapping_add(u64::from(*number));
+            if self.look(front_end, line)? == Look::Missing {
+                let later = self.lines.later(block, later);
+                let site = block.site + later.instruction;
+                return Ok(Some(self.missing(core, access(later), line, site)));
+            }
+            *number += 1;
+        }
+        Ok(None)
+    }
 }
 
 impl<M: Mmu> Machine<M> {
@@ -85,56 +174,41 @@ impl<M: Mmu> Machine<M> {
         };
         let asid = Asid(batch.process as u16);
         let known = |thread: Option<u32>| {
-            let known = thread.and_then(|thread| threads.get(&(batch.process, thread)));
-            pinned.or(known.copied())
+            pinned.or_else(|| threads.get(&(batch.process, thread?)).copied())
         };
         cursor.core = cursor.core.or_else(|| known(cursor.thread));
         let mut core = cursor.core.unwrap_or(current);
         let mut front_end = &mut cores[core];
         front_end.enter(asid);
-        let wanted = |core, line, site| {
-            let gap = batch.gap.get(at).copied().unwrap_or(0);
-            Step::Fetch(Wanted {
-                core,
-                asid,
-                line,
-                site,
-                gap,
-            })
+        let mut search = Search {
+            lines,
+            counts,
+            gibs,
+            directory,
+            asid,
+            at,
+            end,
+            gap: batch.gap.get(at).copied().unwrap_or(0),
         };
-        if let Some(begun) = &batch.begun {
-            for (access, line, site) in lines.rest(begun, cursor.begun) {
-                if access >= end {
-                    return Ok(Step::Until(end));
-                }
-                let mut name = |addr| gibs.page(directory, asid, addr);
-                if front_end.look(line, counts, &mut name)? == Look::Missing {
-                    if access > at {
-                        return Ok(Step::Until(access));
-                    }
-                    return Ok(wanted(core, line, site));
-                }
-                cursor.begun += 1;
-            }
+        if let Some(step) = search.begun((front_end, core), batch, cursor)? {
+            return Ok(step);
         }
         // Kept apart from the cursor while they change at each block.
         let (mut entry, mut number) = (cursor.flow, cursor.line);
-        let step = 'blocks: loop {
+        let step = loop {
             if number == 0 {
                 // Most blocks lie in one line, which is at hand.
                 while let Some(&(start, Flow::Block(block))) = batch.flow.get(entry)
                     && (start as usize) < end
-                    && front_end.has(lines.only_line(block), counts)
+                    && front_end.has(lines.only_line(block), search.counts)
                 {
                     entry += 1;
                 }
             }
-            let Some(&(start, flow)) = batch.flow.get(entry) else {
+            let next = batch.flow.get(entry).filter(|of| (of.0 as usize) < end);
+            let Some(&(start, flow)) = next else {
                 break Step::Until(end);
             };
-            if start as usize >= end {
-                break Step::Until(end);
-            }
             let block = match flow {
                 Flow::Block(block) => lines.block(block),
                 Flow::Thread(thread) => {
@@ -147,37 +221,21 @@ impl<M: Mmu> Machine<M> {
                     continue;
                 }
             };
-            let mut name = |addr| gibs.page(directory, asid, addr);
+            let start = start as usize;
             if number == 0 {
-                match front_end.look(block.first, counts, &mut name)? {
-                    Look::AtHand if block.others == 0 => {
-                        entry += 1;
-                        continue;
-                    }
-                    Look::AtHand => number = 1,
-                    Look::Missing if start as usize > at => break Step::Until(start as usize),
-                    Look::Missing => break wanted(core, block.first, block.site),
+                if search.look(front_end, block.first)? == Look::Missing {
+                    break search.missing(core, start, block.first, block.site);
                 }
-            }
-            let next = batch.flow.get(entry + 1);
-            let next = next.map_or(batch.len(), |next| next.0 as usize);
-            while number <= block.others {
-                // The access that comes after it; no later one than that after the block.
-                let access = |later: Later| (start as usize + later.accesses as usize).min(next);
-                if next >= end && access(lines.later(block, number - 1)) >= end {
-                    break 'blocks Step::Until(end);
-                }
-                let line = block.first.wrapping_add(u64::from(number));
-                if front_end.look(line, counts, &mut name)? == Look::AtHand {
-                    number += 1;
+                if block.others == 0 {
+                    entry += 1;
                     continue;
                 }
-                let later = lines.later(block, number - 1);
-                let access = access(later);
-                if access > at {
-                    break 'blocks Step::Until(access);
-                }
-                break 'blocks wanted(core, line, block.site + later.instruction);
+                number = 1;
+            }
+            let next = (batch.flow.get(entry + 1)).map_or(batch.len(), |next| next.0 as usize);
+            let of = (&mut *front_end, core);
+            if let Some(step) = search.behind_first(of, block, &mut number, (start, next))? {
+                break step;
             }
             number = 0;
             entry += 1;
