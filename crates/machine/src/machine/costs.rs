@@ -1,6 +1,6 @@
 use crate::config::{CostConfig, Shootdowns};
 use crate::error::BuildError;
-use pagelab_os::{Effects, ReclaimConfig};
+use pagelab_os::{Effects, Os, ReclaimConfig};
 
 /// Base pages of a page of 2 MiB.
 const PAGES_OF_2M: u64 = 512;
@@ -120,4 +120,11 @@ impl Costs {
         let migration = effects.pages_migrated * self.migrate_4k + shootdowns * self.shootdown;
         (kernel, migration)
     }
+}
+
+/// When the memory manager or khugepaged is to work next, in slots.
+pub(crate) fn next_tick(os: &Os, slots_per_ns: f64, now: u64) -> u64 {
+    os.tick_ns().map_or(u64::MAX, |ns| {
+        now.saturating_add((ns * slots_per_ns).round() as u64)
+    })
 }

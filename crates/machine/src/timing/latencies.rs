@@ -1,4 +1,5 @@
 use crate::caches::served::{PLACES, Served};
+use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::memory::MainMemory;
 use pagelab_memory::MODIFY;
 
@@ -19,6 +20,38 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
+    pub(crate) fn new(config: &MachineConfig) -> Self {
+        let CachesConfig {
+            l1,
+            l2,
+            llc,
+            coherence,
+            ..
+        } = config.caches;
+        let width = u64::from(config.core.width);
+        Latencies {
+            served: [
+                u64::from(l1.cycles) * width,
+                u64::from(l2.cycles) * width,
+                u64::from(llc.cycles) * width,
+                0,
+                coherence.map_or(0, |coherence| u64::from(coherence.transfer_cycles) * width),
+                0,
+            ],
+            invalidate: coherence.map_or(0, |coherence| {
+                u64::from(coherence.invalidate_cycles) * width
+            }),
+            second_tlb: u64::from(config.tlb.l2_cycles) * width,
+            cached_translation: u64::from(
+                (config.tlb_prefetch).map_or(l2.cycles, |prefetch| prefetch.cycles),
+            ) * width,
+            walks_enter: match config.caches.walks_enter {
+                WalksEnter::L1 => Served::L1,
+                WalksEnter::L2 => Served::L2,
+            },
+        }
+    }
+
     /// Time of a reference that goes out at `now`. Of memory's latencies the line and the stretch of the program have
     /// one.
     #[inline(always)]
