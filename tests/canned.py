@@ -20,12 +20,13 @@ _DESIGNS = {
     "ideal": (0.0, 0.0, 0.0),
 }
 
-# Those that are nothing here.
-_OS_COUNTERS = (
-    *("zero_pages", "shared_new", "shared_present", "cow_copies", "cow_reuses"),
-    *("permission_faults", "spurious_faults", "fallbacks_2m", "fallbacks_1g", "fallbacks_folio"),
-    *("stray_touches", "ignored_events", "forks", "entries_forked"),
-)
+
+def _zeros(schema: dict[str, Any]) -> dict[str, int]:
+    """Counters that are nothing here unless something else is said."""
+    kinds = schema["properties"].items()
+    return {
+        key: 0 for key, of in kinds if key in schema["required"] and of.get("type") == "integer"
+    }
 
 
 def _histogram(mean: float, count: int) -> list[list[int]]:
@@ -70,7 +71,9 @@ def run(
         }
         for i in range(1, points + 1)
     ]
+    schema = json.loads(_core.run_schema())
     return {
+        **_zeros(schema),
         "schema": "pagelab.run/1",
         "complete": complete,
         "stopped": None if complete else "interrupted",
@@ -84,11 +87,6 @@ def run(
         "accesses": accesses,
         "loads": accesses * 7 // 10,
         "stores": accesses - accesses * 7 // 10,
-        "prefetches": 0,
-        "mispredicted_branches": 0,
-        "skipped_instructions": 0,
-        "warm_up_accesses": 0,
-        "initialisation_cycles": 0,
         "cycles": {
             "elapsed": total,
             "total": total,
@@ -152,7 +150,7 @@ def run(
             "queue_cycles": 9,
         },
         "os": {
-            **dict.fromkeys(_OS_COUNTERS, 0),
+            **_zeros(schema["$defs"]["OsStatistics"]),
             **{name: {"4K": 0, "2M": 0, "1G": 0} for name in ("file", "populated", "splits")},
             "anonymous": {"4K": peak // 4096, "2M": 0, "1G": 0},
             "memory_bytes": 8 * GIB,
@@ -166,7 +164,6 @@ def run(
             "pages_migrated": 4100 if design == "dpt" else 0,
             "preallocated_bytes": 2 * GIB,
             "free_2m_blocks": 1200,
-            "collapsed": 0,
             "outside": {
                 **dict.fromkeys(("faults", "zero_pages"), 0),
                 **{name: {"4K": 0, "2M": 0, "1G": 0} for name in ("anonymous", "file")},

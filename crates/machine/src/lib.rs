@@ -15,6 +15,7 @@ mod mmu;
 mod run;
 mod timing;
 
+pub use caches::coherence::CoherenceCounts;
 pub use caches::served::Served;
 pub use config::designed::DesignedMachine;
 pub use config::{
@@ -26,15 +27,15 @@ pub use count::by_code::ByCode;
 pub use count::heat_map::{HeatMapResult, HeatRow};
 pub use count::histogram::Histogram;
 pub use count::result::{
-    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
-    NodeResult, PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
-    WalkResult, WindowResult,
+    BankResult, CacheResult, CoreResult, Cycles, DramResult, FetchResult, NodeResult, PiecesBound,
+    PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 pub use count::tally::Tally;
 pub use design::Design;
 pub use error::{BuildError, RunError, SimulateError};
 pub use fetch::{FetchCacheConfig, FetchConfig};
 pub use machine::Machine;
+pub use machine::counts::{RunCounts, WalkCacheCounts};
 pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchConfig, Walks};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};

@@ -12,6 +12,7 @@ pub(crate) mod own_counters;
 pub(crate) mod ranges;
 pub(crate) mod result;
 pub(crate) mod statistics;
+pub(crate) mod sums;
 pub(crate) mod tally;
 pub(crate) mod timeline;
 pub(crate) mod totals;

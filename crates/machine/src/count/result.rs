@@ -1,8 +1,10 @@
+use crate::caches::coherence::CoherenceCounts;
 use crate::caches::served::PLACES;
 use crate::config::designed::DesignedMachine;
 use crate::count::by_code::ByCode;
 use crate::count::heat_map::HeatMapResult;
 use crate::count::histogram::{Distribution, Histogram};
+use crate::machine::counts::{RunCounts, WalkCacheCounts};
 use pagelab_os::{MemoryCell, OsStatistics};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,12 +39,9 @@ pub struct RunResult {
     pub accesses: u64,
     /// Loads among these accesses.
     pub loads: u64,
-    /// Stores among these accesses.
-    pub stores: u64,
-    /// Instructions among these that ask for a line to be fetched, and neither load nor store.
-    pub prefetches: u64,
-    /// Mispredicted branches, where the source says.
-    pub mispredicted_branches: u64,
+    /// Counts of the machine that need nothing but their names.
+    #[serde(flatten)]
+    pub counts: RunCounts,
     /// Instructions of windows that were skipped: they took no simulated time.
     pub skipped_instructions: u64,
     /// Accesses simulated to warm the machine up: nothing else here but the operating system's
@@ -195,10 +194,9 @@ pub struct WalkResult {
     pub served_by: ServedBy,
     /// Places that served those of them that read metadata (DMT, cuckoo walk tables).
     pub metadata_served_by: ServedBy,
-    /// Walk-cache look-ups.
-    pub cache_lookups: u64,
-    /// Walk-cache hits.
-    pub cache_hits: u64,
+    /// Walk caches.
+    #[serde(flatten)]
+    pub caches: WalkCacheCounts,
 }
 
 /// References by the level that served them.
@@ -249,24 +247,13 @@ pub struct CacheResult {
     pub prefetches: Option<ServedBy>,
     /// Keeping private caches coherent, in the machines that do.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub coherence: Option<CoherenceResult>,
+    pub coherence: Option<CoherenceCounts>,
     /// First-level misses per thousand instructions, data and walks.
     pub l1_mpki: f64,
     /// Second-level misses per thousand instructions, data and walks.
     pub l2_mpki: f64,
     /// Last-level misses per thousand instructions, data and walks.
     pub llc_mpki: f64,
-}
-
-/// Figures of keeping private caches coherent.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-pub struct CoherenceResult {
-    /// Lines that came from another core's private caches.
-    pub transfers: u64,
-    /// Stores to a line that was held beside others, and had to be its core's own first.
-    pub upgrades: u64,
-    /// Copies of lines that other cores' stores took out of a core's private caches.
-    pub invalidations: u64,
 }
 
 /// Figures of the instruction side.

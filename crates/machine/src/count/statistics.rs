@@ -7,9 +7,8 @@ use crate::count::histogram::Histogram;
 use crate::count::memory::Memory;
 use crate::count::own_counters::OwnCounters;
 use crate::count::result::{
-    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
-    GapResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
-    WindowResult,
+    BankResult, CacheResult, CoreResult, Cycles, DramResult, FetchResult, GapResult, NodeResult,
+    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 use crate::count::totals::{CoreTotals, Totals};
 use crate::count::windows::{Measured, Window};
@@ -137,10 +136,8 @@ impl Outcome {
             machine: DesignedMachine::new(config, design),
             instructions: totals.instructions,
             accesses: totals.accesses,
-            loads: totals.accesses - totals.stores - totals.prefetches,
-            stores: totals.stores,
-            prefetches: totals.prefetches,
-            mispredicted_branches: totals.mispredicted,
+            loads: totals.accesses - totals.run.stores - totals.run.prefetches,
+            counts: totals.run,
             skipped_instructions: self.skipped_instructions,
             warm_up_accesses: self.simulated - totals.accesses,
             initialisation_cycles: measured.initialisation.elapsed / slots,
@@ -264,8 +261,7 @@ fn walks(totals: &Totals, slots: u64, latency: Histogram) -> WalkResult {
         reads: served_by.total(),
         served_by,
         metadata_served_by: ServedBy::from_counts(totals.metadata_served),
-        cache_lookups: totals.walk_cache_lookups,
-        cache_hits: totals.walk_cache_hits,
+        caches: totals.walk_cache,
     }
 }
 
@@ -282,11 +278,7 @@ fn caches(totals: &Totals, config: &MachineConfig) -> CacheResult {
     CacheResult {
         data: ServedBy::from_counts(totals.data_served),
         prefetches: (config.caches.prefetch).map(|_| ServedBy::from_counts(totals.prefetch_served)),
-        coherence: (config.caches.coherence).map(|_| CoherenceResult {
-            transfers: totals.coherence.transfers,
-            upgrades: totals.coherence.upgrades,
-            invalidations: totals.coherence.invalidations,
-        }),
+        coherence: (config.caches.coherence).map(|_| totals.coherence),
         l1_mpki: l1,
         l2_mpki: l2,
         llc_mpki: llc,

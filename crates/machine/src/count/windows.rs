@@ -1,6 +1,7 @@
 use crate::count::histogram::Histogram;
 use crate::count::own_counters::{Changes, OwnCounters};
-use crate::count::totals::{CoreTotals, Totals, zip_stalls};
+use crate::count::sums::{Sums, sums};
+use crate::count::totals::{CoreTotals, Totals};
 use pagelab_cpu::Stalls;
 use pagelab_events::WarmUp;
 use serde::{Deserialize, Serialize};
@@ -51,33 +52,32 @@ pub(crate) struct Window {
     pub(crate) after: Gap,
 }
 
-/// The part not measured between a window and the next one. Times are in slots.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Gap {
-    /// Left out, or simulated to warm the machine up.
-    pub(crate) instructions: u64,
-    pub(crate) stalls: Stalls,
-    pub(crate) zeroing: u64,
+sums! {
+    /// The part not measured between a window and the next one. Times are in slots.
+    pub(crate) struct Gap {
+        /// Left out, or simulated to warm the machine up.
+        pub(crate) instructions: u64,
+        pub(crate) stalls: Stalls,
+        pub(crate) zeroing: u64,
+    }
 }
 
 impl Window {
     /// Goes on with what has been measured elsewhere.
     pub(crate) fn add(&mut self, more: &Window) {
         self.totals = self.totals.and(&more.totals);
-        self.after.instructions += more.after.instructions;
-        self.after.stalls = zip_stalls(self.after.stalls, more.after.stalls, |a, b| a + b);
-        self.after.zeroing += more.after.zeroing;
-        self.walks.count += more.walks.count;
-        self.walks.cycles += more.walks.cycles;
+        self.after = self.after.and(&more.after);
+        self.walks = self.walks.and(&more.walks);
         self.own.add(&more.own);
     }
 }
 
-/// Page walks of a window.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Walks {
-    pub(crate) count: u64,
-    pub(crate) cycles: u64,
+sums! {
+    /// Page walks of a window.
+    pub(crate) struct Walks {
+        pub(crate) count: u64,
+        pub(crate) cycles: u64,
+    }
 }
 
 /// A measured part.

@@ -1,6 +1,6 @@
 //! A machine from its description.
 
-use super::{CoreState, Machine, MachineCounts};
+use super::{CoreState, Machine};
 use crate::caches::beside::Beside;
 use crate::caches::others::Others;
 use crate::caches::served::Served;
@@ -14,6 +14,7 @@ use crate::error::BuildError;
 use crate::fetch::Fetch;
 use crate::machine::chunk::Chunk;
 use crate::machine::costs::{Costs, next_tick};
+use crate::machine::counts::MachineCounts;
 use crate::machine::gib_cache::GibCache;
 use crate::machine::sharing::Sharing;
 use crate::memory::MainMemory;

@@ -1,6 +1,7 @@
 pub(crate) mod buffer;
 pub(crate) mod chunk;
 pub(crate) mod costs;
+pub(crate) mod counts;
 pub(crate) mod gib_cache;
 pub(crate) mod payer;
 pub(crate) mod requests;
@@ -20,6 +21,7 @@ use crate::error::RunError;
 use crate::fetch::Fetch;
 use crate::machine::chunk::{CHUNK, Chunk, within_lines};
 use crate::machine::costs::{Costs, next_tick};
+use crate::machine::counts::MachineCounts;
 use crate::machine::gib_cache::GibCache;
 use crate::machine::sharing::Sharing;
 use crate::memory::MainMemory;
@@ -154,18 +156,6 @@ pub(crate) struct Cursor {
     pub(crate) thread: Option<u32>,
     /// Its core, once it is known.
     pub(crate) core: Option<usize>,
-}
-
-/// Counts of the front of the machine.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MachineCounts {
-    pub(crate) accesses: u64,
-    pub(crate) stores: u64,
-    pub(crate) prefetches: u64,
-    pub(crate) mispredicted: u64,
-    pub(crate) skipped_instructions: u64,
-    pub(crate) walk_cache_lookups: u64,
-    pub(crate) walk_cache_hits: u64,
 }
 
 /// A core's way to the caches, from fields of the machine that a design does not have.
@@ -382,7 +372,7 @@ impl<M: Mmu> Machine<M> {
             }
         }
         state.accesses += addr.len() as u64;
-        self.counts.mispredicted += Mispredicted::count(&self.mispredicted);
+        self.counts.run.mispredicted_branches += Mispredicted::count(&self.mispredicted);
         self.counts.accesses += addr.len() as u64;
         if self.begins_turn() {
             self.after_turn(core)?;
@@ -391,7 +381,7 @@ impl<M: Mmu> Machine<M> {
             let sample = self.sample();
             self.timeline.push(sample);
         }
-        self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
+        self.counts.run.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
         if M::LOOKS_INTO_CACHES {
             while let Some(page) = self.mmu.costly() {
                 self.move_in(core, page);

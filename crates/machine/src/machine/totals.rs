@@ -1,6 +1,7 @@
 use super::{CoreState, Machine};
 use crate::caches::served::Served;
 use crate::count::own_counters::{Name, OwnCounters};
+use crate::count::sums::Sums;
 use crate::count::totals::{CoreTotals, Totals};
 use crate::fetch::FetchCounts;
 use crate::mmu::Mmu;
@@ -11,17 +12,14 @@ impl<M: Mmu> Machine<M> {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals {
             accesses: self.counts.accesses,
-            stores: self.counts.stores,
-            prefetches: self.counts.prefetches,
-            mispredicted: self.counts.mispredicted,
+            run: self.counts.run,
             data_served: self.timing.data_served,
             prefetch_served: self.timing.prefetch_served,
             early_served: self.timing.early_served,
             walk_served: self.timing.walk_served,
             metadata_served: self.timing.metadata_served,
             walker_wait: self.timing.walker_wait,
-            walk_cache_lookups: self.counts.walk_cache_lookups,
-            walk_cache_hits: self.counts.walk_cache_hits,
+            walk_cache: self.counts.walk_cache,
             writebacks: self.shared.writebacks,
             coherence: self.shared.coherence(),
             node_reads: self.memory.reads(),
@@ -32,17 +30,11 @@ impl<M: Mmu> Machine<M> {
         };
         for (number, core) in self.cores.iter().enumerate() {
             totals.free_time += self.free_now(number);
-            let stalls = core.clock.stalls();
             let tlb = self.mmu.counters(number);
             totals.instructions += core.clock.instructions();
             totals.elapsed = totals.elapsed.max(core.clock.now());
             totals.time += core.clock.now();
-            totals.stalls.data += stalls.data;
-            totals.stalls.translation += stalls.translation;
-            totals.stalls.mispredictions += stalls.mispredictions;
-            totals.stalls.fetch += stalls.fetch;
-            totals.stalls.faults += stalls.faults;
-            totals.stalls.migrations += stalls.migrations;
+            totals.stalls = totals.stalls.and(&core.clock.stalls());
             totals.zeroing += core.zeroing;
             totals.tlb_lookups += tlb.lookups;
             totals.tlb_l1_misses += tlb.l1_misses;

@@ -34,7 +34,7 @@ impl<M: Mmu> Machine<M> {
         let mut pages = [PageId::default(); CHUNK];
         // Hardly any program has some, and asking each access would cost all of them.
         let prefetches: u16 = op.iter().map(|op| u16::from(op.is_prefetch())).sum();
-        self.counts.prefetches += u64::from(prefetches);
+        self.counts.run.prefetches += u64::from(prefetches);
         let prefetches = prefetches > 0;
         if prefetches {
             self.name_pages(asid, addr, op, &mut pages)?;
@@ -483,8 +483,8 @@ impl<M: Mmu> Machine<M> {
                 let port = &mut port!(self, core);
                 let found = self.mmu.walk::<S>(&request, port, &mut self.walks);
                 let (lookups, hits) = self.walks.asked.cache();
-                self.counts.walk_cache_lookups += u64::from(lookups);
-                self.counts.walk_cache_hits += u64::from(hits);
+                self.counts.walk_cache.lookups += u64::from(lookups);
+                self.counts.walk_cache.hits += u64::from(hits);
                 found
             };
             let walk = &self.walks.asked;

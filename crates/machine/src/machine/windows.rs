@@ -1,6 +1,7 @@
 use super::Machine;
 use crate::caches::unknown::Unknown;
 use crate::count::histogram::Histogram;
+use crate::count::sums::Sums;
 use crate::count::totals::{CoreTotals, Totals};
 use crate::count::windows::{Gap, Measured, Walks, Window, Windows};
 use crate::machine::chunk::CHUNK;

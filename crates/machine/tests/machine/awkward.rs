@@ -197,9 +197,12 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
         return;
     }
     // No line of a page that is not mapped is fetched.
-    let data = lines(steps)..=lines(steps) + run.prefetches;
+    let data = lines(steps)..=lines(steps) + run.counts.prefetches;
     assert!(data.contains(&run.caches.data.total()), "{design}");
-    assert_eq!(run.loads + run.stores + run.prefetches, run.accesses);
+    assert_eq!(
+        run.loads + run.counts.stores + run.counts.prefetches,
+        run.accesses
+    );
     let counter = |name: &str| run.tlb_counters.get(name).copied().unwrap_or(0);
     if design != "ideal" {
         // A fault walks again.
@@ -372,9 +375,9 @@ proptest! {
                 continue;
             };
             prop_assert_eq!(decided(&with), decided(&none), "{}", design);
-            prop_assert!(none.mispredicted_branches == 0);
+            prop_assert!(none.counts.mispredicted_branches == 0);
             let mut cost_nothing = run(&free, &steps).unwrap();
-            cost_nothing.mispredicted_branches = 0;
+            cost_nothing.counts.mispredicted_branches = 0;
             cost_nothing.machine = none.machine.clone();
             prop_assert!(text(&cost_nothing) == text(&none), "{}", design);
         }
@@ -398,8 +401,8 @@ proptest! {
             prop_assert_eq!(&one.stopped, &whole.stopped, "{}", design);
             prop_assert_eq!(&one.os, &whole.os, "{}", design);
             prop_assert_eq!(
-                (one.instructions, one.accesses, one.stores, one.cycles.zeroing),
-                (whole.instructions, whole.accesses, whole.stores, whole.cycles.zeroing),
+                (one.instructions, one.accesses, one.counts.stores, one.cycles.zeroing),
+                (whole.instructions, whole.accesses, whole.counts.stores, whole.cycles.zeroing),
                 "{}", design
             );
         }

@@ -138,7 +138,7 @@ fn memory_goes_on_exactly_in_every_design() {
         let cut = pieces(&config, &design, &stream, 2, 6);
         assert_eq!(cut.stopped, whole.stopped, "{design}");
         assert_eq!(cut.accesses, whole.accesses, "{design}");
-        assert_eq!(cut.stores, whole.stores, "{design}");
+        assert_eq!(cut.counts.stores, whole.counts.stores, "{design}");
         assert_eq!(cut.instructions, whole.instructions, "{design}");
         compared += u32::from(whole.complete);
         let (cut, whole) = (uncut(&cut), uncut(&whole));

@@ -106,7 +106,10 @@ fn prefetches_are_neither_loads_nor_stores() {
     let mut events = vec![map(BASE, 8 * 4096), store(BASE), load(BASE, 3, 0)];
     events.extend((0..5).map(|number| prefetch(BASE + number * 64, 1, 0)));
     let run = simulated(&machine(&[]), "radix", &events);
-    assert_eq!((run.loads, run.stores, run.prefetches), (1, 1, 5));
+    assert_eq!(
+        (run.loads, run.counts.stores, run.counts.prefetches),
+        (1, 1, 5)
+    );
     assert_eq!((run.accesses, run.instructions), (7, 15));
 }
 

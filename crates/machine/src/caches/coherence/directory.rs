@@ -1,9 +1,9 @@
 use crate::caches::served::Served;
 use crate::caches::{Descent, OUT, PrivateCaches};
+use crate::count::sums::sums;
 use crate::machine::requests::Prefetch;
 use pagelab_memory::MODIFY;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
@@ -32,21 +32,17 @@ struct Holders {
     shared: bool,
 }
 
-/// Counts of coherence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct CoherenceCounts {
-    pub(crate) transfers: u64,
-    pub(crate) upgrades: u64,
-    pub(crate) invalidations: u64,
-}
-
-impl CoherenceCounts {
-    pub(crate) fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
-        CoherenceCounts {
-            transfers: f(self.transfers, other.transfers),
-            upgrades: f(self.upgrades, other.upgrades),
-            invalidations: f(self.invalidations, other.invalidations),
-        }
+sums! {
+    /// Counts of keeping private caches coherent.
+    #[derive(PartialEq, Eq, JsonSchema)]
+    #[schemars(rename = "CoherenceResult")]
+    pub struct CoherenceCounts {
+        /// Lines that came from another core's private caches.
+        pub transfers: u64,
+        /// Stores to a line that was held beside others, and had to be its core's own first.
+        pub upgrades: u64,
+        /// Copies of lines that other cores' stores took out of a core's private caches.
+        pub invalidations: u64,
     }
 }
 

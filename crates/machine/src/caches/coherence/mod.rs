@@ -11,4 +11,5 @@ mod directory;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use directory::{CoherenceCounts, Directory, MAX_CORES, Taken};
+pub use directory::CoherenceCounts;
+pub(crate) use directory::{Directory, MAX_CORES, Taken};

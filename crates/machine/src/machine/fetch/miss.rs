@@ -24,7 +24,7 @@ impl<M: Mmu> Machine<M> {
             return;
         }
         cursor.mispredicted += count;
-        self.counts.mispredicted += Mispredicted::count(&branches[..count]);
+        self.counts.run.mispredicted_branches += Mispredicted::count(&branches[..count]);
         if self.counts.accesses < self.untimed {
             return;
         }
@@ -160,8 +160,8 @@ impl<M: Mmu> Machine<M> {
             } else {
                 let found = self.mmu.walk_code(core, page, &mut self.walks.asked);
                 let (lookups, hits) = self.walks.asked.cache();
-                self.counts.walk_cache_lookups += u64::from(lookups);
-                self.counts.walk_cache_hits += u64::from(hits);
+                self.counts.walk_cache.lookups += u64::from(lookups);
+                self.counts.walk_cache.hits += u64::from(hits);
                 port!(self, core).read_all(&self.walks.asked);
                 if let Some(fetch) = &mut self.fetch {
                     fetch.counts.walks += 1;

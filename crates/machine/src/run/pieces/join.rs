@@ -7,6 +7,7 @@ use super::plan::Plan;
 use crate::config::MachineConfig;
 use crate::count::result::{PiecesResult, RunResult, Sample};
 use crate::count::statistics::Outcome;
+use crate::count::sums::Sums;
 use crate::design::name::DesignName;
 use crate::run::stopped::Stopped;
 use serde_json::{Number, Value};
