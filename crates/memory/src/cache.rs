@@ -77,7 +77,7 @@ pub trait Outcome {
     /// Takes what the reference at a place in the order found. Implement it `#[inline(always)]`.
     fn of(&mut self, place: usize, access: CacheAccess);
 
-    /// Describes the reference at a place before it is made, for a policy other than LRU.
+    /// Describes the reference at a place before it is made, for a policy that asks.
     fn describe(&self, place: usize, reference: u32) -> Access {
         let _ = place;
         Access::of_data(reference)
@@ -111,9 +111,10 @@ impl Cache {
         })
     }
 
-    /// True if its policy is another than LRU, so that its references have to be described.
+    /// True if its policy asks who makes a reference, so that references have to be described.
     pub fn wants_descriptions(&self) -> bool {
-        self.placed.is_some()
+        let placed = self.placed.as_ref();
+        placed.is_some_and(Placed::wants_descriptions)
     }
 
     /// Places that no line has been in.
@@ -209,8 +210,13 @@ impl Cache {
         references: impl Iterator<Item = u32>,
         outcome: &mut impl Outcome,
     ) {
+        let described = self.wants_descriptions();
         for (place, reference) in references.enumerate() {
-            let access = outcome.describe(place, reference);
+            let access = if described {
+                outcome.describe(place, reference)
+            } else {
+                Access::of_data(reference)
+            };
             outcome.of(place, self.access_placed(reference, &access));
         }
     }

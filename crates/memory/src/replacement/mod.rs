@@ -97,6 +97,13 @@ macro_rules! policies {
                 }
             }
 
+            /// True if references have to be described.
+            pub(crate) fn wants_descriptions(&self) -> bool {
+                match self {
+                    $(Placed::$policy(_) => <$policy as Policy>::DESCRIBED,)*
+                }
+            }
+
             pub(crate) fn seed(&mut self, seed: u64) {
                 match self {
                     $(Placed::$policy(policy) => policy.seed(seed),)*

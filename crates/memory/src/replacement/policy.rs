@@ -8,6 +8,9 @@ pub(super) trait Policy {
     /// Keys beside the name, each with a default; `()` for none.
     type Keys;
 
+    /// False where nothing of a reference counts but its line: it then need not be described.
+    const DESCRIBED: bool = true;
+
     /// State of empty sets.
     fn new(keys: &Self::Keys, sets: usize, ways: usize) -> Self;
 

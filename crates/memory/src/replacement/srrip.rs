@@ -12,6 +12,7 @@ pub(crate) struct Srrip {
 
 impl Policy for Srrip {
     type Keys = ();
+    const DESCRIBED: bool = false;
 
     fn new((): &(), sets: usize, ways: usize) -> Self {
         Srrip {

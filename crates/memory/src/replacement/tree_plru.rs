@@ -11,6 +11,7 @@ pub(crate) struct TreePlru {
 
 impl Policy for TreePlru {
     type Keys = ();
+    const DESCRIBED: bool = false;
 
     fn new((): &(), sets: usize, ways: usize) -> Self {
         TreePlru {
