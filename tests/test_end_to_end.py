@@ -619,6 +619,15 @@ def test_a_program_that_does_not_end_is_ended_after_a_time(tmp_path: Path) -> No
 
 
 @needs_recorder
+def test_of_memory_that_may_be_reclaimed_all_use_is_seen(tmp_path: Path) -> None:
+    for system, limit in (("linux:max_bytes=64MiB", 500_000_000), ("linux", None)):
+        options = ("-q", "-d", "radix", "--os", system, "--out", system[-4:])
+        done = pagelab("compare", *options, "--", "true", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert result(tmp_path / system[-4:])["recording"]["window"]["limit"] == limit
+
+
+@needs_recorder
 def test_of_a_long_program_pieces_are_taken_that_stand_for_all(tmp_path: Path) -> None:
     # Each round touches as many pages; some 250 million accesses.
     script = "a = bytearray(1 << 24)\nfor _ in range(128): sum(a[::256])"

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pagelab import api, live, recording, store, units
+from pagelab import api, live, recording, store, systems, units
 from pagelab import sites as whose
 from pagelab import window as window_
 from pagelab.cli import complete, options
+from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
 from pagelab.recorded import summary
 from pagelab.results import Comparison, Recording
@@ -122,7 +123,7 @@ def compare(
     chosen = options.with_systems(options.designs(designs), system)
     sizes = options.page_sizes(pages, thp)
     if program:
-        window = _part(window, full=full, whole=bool(parallel or dask))
+        window = _part(window, chosen, full=full, whole=bool(parallel or dask))
     asked, name = _given(
         program, trace, workload, window, sampled=sampled, full=full, windows=windows, sites=sites
     )
@@ -199,8 +200,9 @@ def _given(
     return source, source.name
 
 
-def _part(window: Window, *, full: bool, whole: bool) -> Window:
+def _part(window: Window, designs: list[Design] | None, *, full: bool, whole: bool) -> Window:
     """The part of a program to take: pieces of all of it, unless another is asked for."""
+    whole |= any(one.system and systems.reclaims(one.system) for one in designs or [])
     if full and (window.sample or window.limit):
         raise UsageError("--full takes every access: give it without --sample, --limit")
     if full or whole or window.sample or window.limit or window.warm_up:
