@@ -66,15 +66,6 @@ def overrides(text: str) -> Iterator[str]:
     yield manager(text)
 
 
-def reclaims(text: str) -> bool:
-    """True if pages may leave memory, which goes by how a program uses all of them.
-
-    >>> reclaims("linux:max_bytes=64MiB"), reclaims("foliomap")
-    (True, False)
-    """
-    return any(".reclaim." in key for key in overrides(text))
-
-
 def _part(key: str) -> str:
     if key == "defrag":
         return ""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pagelab import api, live, recording, store, systems, units
+from pagelab import api, live, recording, store, units
 from pagelab import sites as whose
 from pagelab import window as window_
 from pagelab.cli import complete, options
@@ -201,8 +201,11 @@ def _given(
 
 
 def _part(window: Window, designs: list[Design] | None, *, full: bool, whole: bool) -> Window:
-    """The part of a program to take: pieces of all of it, unless another is asked for."""
-    whole |= any(one.system and systems.reclaims(one.system) for one in designs or [])
+    """The part of a program to take: pieces of all of it, unless another is asked for.
+
+    Systems differ in what they do after a fork, and in what leaves memory, which pieces miss.
+    """
+    whole |= any(one.system for one in designs or [])
     if full and (window.sample or window.limit):
         raise UsageError("--full takes every access: give it without --sample, --limit")
     if full or whole or window.sample or window.limit or window.warm_up:
