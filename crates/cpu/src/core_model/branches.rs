@@ -30,7 +30,7 @@ impl Core {
         }
     }
 
-    /// So many more, one after the other and with nothing between them that is waited for.
+    /// Branches one after the other, with nothing between them that is waited for.
     pub fn mispredicted_more(&mut self, branches: u32) {
         if let Some(before) = branches.checked_sub(1) {
             self.dispatched += u64::from(before) * self.misprediction;

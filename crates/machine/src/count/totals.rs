@@ -17,7 +17,7 @@ sums! {
         pub(crate) elapsed: u64,
         /// Time of all cores.
         pub(crate) time: u64,
-        /// The same if translations took none.
+        /// Time if translations took none.
         pub(crate) free_time: u64,
         pub(crate) stalls: Stalls,
         /// Part of the stalls in faults that fills pages with zeros.
@@ -48,7 +48,7 @@ sums! {
         pub(crate) instructions: u64,
         pub(crate) accesses: u64,
         pub(crate) time: u64,
-        /// The same if translations took none.
+        /// Time if translations took none.
         pub(crate) free_time: u64,
         pub(crate) stalls: Stalls,
         pub(crate) zeroing: u64,

@@ -40,7 +40,7 @@ impl AccountingWork {
         }
     }
 
-    /// So many times the work.
+    /// Work of as many operations.
     pub(crate) fn times(self, count: u64) -> Self {
         AccountingWork {
             pages: self.pages * count,
@@ -70,7 +70,7 @@ pub(crate) enum Batch {
     Small,
     /// A folio of 2 MiB by one entry.
     Entire,
-    /// So many pages of a folio from one on, by entries of 4 KiB.
+    /// Pages of a folio from one on, by entries of 4 KiB.
     Part { order: u32, first: u32, pages: u32 },
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Lru {
     age: u64,
     /// Pages of each kind that were active again when they came back, ever.
     reactivated: [u64; 2],
-    /// Such pages until the end of the last reclaim (`snapshot_refaults`).
+    /// Pages that were, until the end of the last reclaim (`snapshot_refaults`).
     reactivated_before: [u64; 2],
     /// Recent cost of taking pages of each kind (`lru_note_cost`).
     costs: [u64; 2],
