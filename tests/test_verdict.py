@@ -63,6 +63,10 @@ def test_of_operating_systems_what_differs_most_is_said_first() -> None:
         "Page faults and unmapping would take 60.0 % of the time under linux instead of 10.0 %."
     )
     assert answer.advice == []
+    both = comparison.model_copy(
+        update={"runs": [linux, linux.model_copy(update={"design": "radix:os=foliomap"})]}
+    )
+    assert _headline(both) == "Under foliomap this program would take as long as under linux."
 
 
 def test_page_sizes_are_said_to_help_with_memory_and_what_to_type() -> None:

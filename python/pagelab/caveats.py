@@ -42,7 +42,7 @@ def caveats(comparison: Comparison) -> list[str]:
             f"The program was ended after {units.duration(recording.ended_after)}; "
             "this speaks of what it did until then."
         )
-    elif recording is not None and recording.limited:
+    elif recording is not None and recording.limited and not comparison.baseline.of_beginning:
         taken = f"{units.count(recording.accesses)} accesses"
         found.append(
             f"Pieces of the program were simulated, {taken} in all; --full takes its first 500 M."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -55,7 +54,7 @@ def decide(comparison: Comparison) -> Decision:
 def _standing_out(comparison: Comparison, asked: Asked) -> Callable[[Run], float]:
     """Order of runs, whose last is spoken of."""
     if asked == "operating system":
-        return lambda run: abs(math.log(comparison.speedup(run)))
+        return lambda run: abs(comparison.speedup(run) - 1)
     return comparison.speedup
 
 

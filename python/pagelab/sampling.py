@@ -97,6 +97,7 @@ class Sample:
         self.share = taken / self.instructions if any(gaps) else 0.0
         """The part of these that were measured; 0 where results do not say what was left out."""
         halves = [gap / 2 for gap in behind[:-1]]
+        # Nothing is on either side of no draws.
         around = map(sum, zip([float(before), *halves], [*halves, *behind[-1:]], strict=False))
         self._weights = [
             (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, around, strict=True)

@@ -102,7 +102,8 @@ def _under_systems(comparison: Comparison, decision: Decision) -> Iterator[str]:
         value = comparison.speedup(run) - 1
         half = comparison.speedup_interval(run) or 0.0
         if abs(value) < max(NOTICEABLE, half):
-            yield f"Under {run.system} it would take as long."
+            alike = f"this program would take as long as under {base.system}"
+            yield f"Under {run.system} {alike if run is first else 'it would take as long'}."
             continue
         change = f"{Estimate(value=value, half=half)} {'faster' if value > 0 else 'slower'}"
         text = f"{change}{_as_long(value)}"
