@@ -361,6 +361,25 @@ fn what_was_called_free_and_is_used_again_never_leaves() {
     assert_eq!(counts(&machine).taken, 40);
 }
 
+/// Also where its program has it leave at once.
+#[test]
+fn what_was_called_free_and_is_used_again_leaves_as_other_pages_do() {
+    let mut machine = limited(PagePolicy::Base, 100);
+    map(&mut machine, 0, 0..20);
+    store_all(&mut machine, 0..20);
+    advise(&mut machine, 0..20, Advice::Free);
+    for vpn in 0..12 {
+        machine.store(0, vpn, vpn + 7).unwrap();
+    }
+    advise(&mut machine, 0..20, Advice::PAGE_OUT);
+    assert_eq!(counts(&machine).swapped_out, 12);
+    for vpn in 0..12 {
+        assert_eq!(machine.load(0, vpn), Ok(vpn + 7));
+    }
+    assert_eq!(machine.load(0, 12), Ok(0));
+    machine.check_end(0..1);
+}
+
 /// A part of a folio is parted from it, and what a child has, too, stays (`madvise_free_pte_range`).
 #[test]
 fn parts_of_folios_and_what_others_have() {
