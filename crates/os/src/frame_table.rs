@@ -2,16 +2,15 @@ use crate::accounting::Accounting;
 use crate::buddy::Buddy;
 use crate::compaction::Compaction;
 use crate::folios::Folios;
-use crate::hashed::{Hashed, Places};
 use crate::manager::Manager;
+use crate::placing::Placing;
 use crate::reclaim::Reclaim;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
 use crate::segments::Segments;
 use crate::shared_memory::{ObjectId, SharedMemory};
 use crate::tag;
-use crate::{HashedStatistics, SegmentStatistics};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
-use pagelab_translation::{Iceberg, Page, Tiers};
+use pagelab_translation::Page;
 
 /// The mapping count shares its word with this flag: the block is held by a slot of an object.
 const IN_SLOT: u32 = 1 << 31;
@@ -44,23 +43,12 @@ pub struct FrameTable {
     /// who maps them.
     zeros: [Option<Pfn>; 2],
     /// The block that is being mapped: like a locked folio it stays where it is.
-    pinned: Option<(Pfn, u32)>,
+    pub(crate) pinned: Option<(Pfn, u32)>,
     pub(crate) data_frames: u32,
     peak_data_frames: u32,
     pub(crate) table_frames: u32,
     peak_table_frames: u32,
     preallocated_frames: u32,
-}
-
-/// Placement of pages of data.
-#[derive(Clone, Debug)]
-pub(crate) enum Placing {
-    /// In any free frame that the memory manager likes.
-    Anywhere,
-    /// Pages of 4 KiB in frames to which they are hashed.
-    Hashed(Hashed),
-    /// In restrictive segments, as far as there is room.
-    Segmented(Box<Segments>),
 }
 
 impl FrameTable {
@@ -71,10 +59,7 @@ impl FrameTable {
         folios: Option<Accounting>,
         reclaim: Option<Reclaim>,
     ) -> Self {
-        let restricted = match &placing {
-            Placing::Segmented(segments) => segments.frames(),
-            _ => 0,
-        };
+        let restricted = placing.segments().map_or(0, Segments::frames);
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames() - restricted,
             buddy,
@@ -98,51 +83,6 @@ impl FrameTable {
     /// The free frames behind it.
     pub fn buddy(&self) -> &Buddy {
         &self.buddy
-    }
-
-    fn hashed(&self) -> Option<&Hashed> {
-        match &self.placing {
-            Placing::Hashed(hashed) => Some(hashed),
-            _ => None,
-        }
-    }
-
-    fn segments(&self) -> Option<&Segments> {
-        match &self.placing {
-            Placing::Segmented(segments) => Some(segments),
-            _ => None,
-        }
-    }
-
-    fn segments_mut(&mut self) -> Option<(&mut Segments, &mut Buddy)> {
-        match &mut self.placing {
-            Placing::Segmented(segments) => Some((segments, &mut self.buddy)),
-            _ => None,
-        }
-    }
-
-    /// Hash of pages to buckets of frames, where there is one.
-    pub fn iceberg(&self) -> Option<Iceberg> {
-        match self.hashed()?.places {
-            Places::Iceberg(iceberg) => Some(iceberg),
-            Places::Tiers(_) => None,
-        }
-    }
-
-    /// Hashes of pages to frames by several functions, where there are such.
-    pub fn tiers(&self) -> Option<Tiers> {
-        match self.hashed()?.places {
-            Places::Iceberg(_) => None,
-            Places::Tiers(tiers) => Some(tiers),
-        }
-    }
-
-    pub(crate) fn hashed_statistics(&self) -> Option<HashedStatistics> {
-        self.hashed().map(|hashed| hashed.statistics)
-    }
-
-    pub(crate) fn segment_statistics(&self) -> Option<SegmentStatistics> {
-        self.segments().map(Segments::statistics)
     }
 
     /// Frames that hold data of the simulated processes.
@@ -191,11 +131,6 @@ impl FrameTable {
     /// which a page table wanted).
     pub fn is_preallocated(&self, pfn: Pfn) -> bool {
         matches!(self.buddy.tag(pfn), tag::PREALLOCATED | tag::UNMOVABLE)
-    }
-
-    /// True if a frame is one of a restrictive segment that nothing is in.
-    pub fn is_restricted(&self, pfn: Pfn) -> bool {
-        self.buddy.tag(pfn) == tag::RESTRICTED
     }
 
     /// The block of zeros of a size, from the first time that it is wanted; it belongs to the kernel.
@@ -517,18 +452,15 @@ impl FrameTable {
     #[inline]
     pub(crate) fn free_block(&mut self, head: Pfn, order: u32) {
         self.unlist(head, order);
-        let in_segment = match &mut self.placing {
-            Placing::Segmented(segments) => segments.release(&mut self.buddy, head, order),
-            _ => false,
-        };
-        if !in_segment {
+        let segments = self.placing.segments_mut();
+        if !segments.is_some_and(|segments| segments.release(&mut self.buddy, head, order)) {
             self.buddy.free(head, order);
         }
     }
 
     /// True if page walks have to say which pages they found.
     pub(crate) fn tells_accesses(&self) -> bool {
-        self.segments().is_some() || self.reclaim.is_some()
+        self.placing.segments().is_some() || self.reclaim.is_some()
     }
 
     /// A page walk has found a page in a frame.
@@ -536,53 +468,8 @@ impl FrameTable {
     pub(crate) fn accessed(&mut self, pfn: Pfn) {
         self.manager.accessed(pfn);
         self.note_accessed(pfn);
-        if let Placing::Segmented(segments) = &mut self.placing {
+        if let Some(segments) = self.placing.segments_mut() {
             segments.accessed(pfn);
-        }
-    }
-
-    /// True if a page that is first touched pushes another out of a full set.
-    #[inline]
-    pub(crate) fn evicts_at_faults(&self) -> bool {
-        self.segments().is_some_and(Segments::evicts_at_faults)
-    }
-
-    /// The page, by its first frame, that has to leave the set of a page for it.
-    pub(crate) fn victim(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
-        let pinned = self.pinned;
-        let (segments, buddy) = self.segments_mut()?;
-        segments.victim(buddy, page, size, |head| is_pinned(pinned, head))
-    }
-
-    /// Moves the page that has to leave the set of this page to the flexible segment, but for its
-    /// entries in page tables: where it is then. `None` if none has to, or if there is no room.
-    pub(crate) fn move_out(&mut self, victim: Pfn, size: PageSize) -> Option<Pfn> {
-        let (segments, buddy) = self.segments_mut()?;
-        let to = buddy.allocate(size.order(), tag::data(size))?;
-        segments.note_eviction(size);
-        self.relocate(victim, to, size);
-        Some(to)
-    }
-
-    /// True if a page in a block could be in a set of its own and is not.
-    pub(crate) fn may_move_in(&self, head: Pfn, page: PageId, size: PageSize) -> bool {
-        self.segments().is_some_and(|segments| {
-            self.buddy.tag(head) == tag::data(size) && !segments.in_set(head, page, size)
-        })
-    }
-
-    /// Moves a block into the set of a page, but for its entries in page tables: where it is then.
-    /// `None` if no way is free.
-    pub(crate) fn move_in(&mut self, from: Pfn, page: PageId, size: PageSize) -> Option<Pfn> {
-        let (segments, buddy) = self.segments_mut()?;
-        let to = segments.take(buddy, page, size)?;
-        self.relocate(from, to, size);
-        Some(to)
-    }
-
-    pub(crate) fn note_move(&mut self, size: PageSize, moved: bool) {
-        if let Some((segments, _)) = self.segments_mut() {
-            segments.note_move(size, moved);
         }
     }
 
@@ -613,7 +500,7 @@ impl FrameTable {
     }
 }
 
-fn is_pinned(pinned: Option<(Pfn, u32)>, pfn: Pfn) -> bool {
+pub(crate) fn is_pinned(pinned: Option<(Pfn, u32)>, pfn: Pfn) -> bool {
     pinned.is_some_and(|(head, frames)| pfn.0.wrapping_sub(head.0) < frames)
 }
 

@@ -35,6 +35,8 @@ mod memory_map;
 mod migrate;
 mod page_cache;
 mod page_policy;
+mod placed_frames;
+mod placing;
 mod preallocate;
 mod random;
 mod reclaim;

@@ -1,11 +1,12 @@
 use crate::accounted;
 use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
-use crate::frame_table::{FrameTable, Placing};
+use crate::frame_table::FrameTable;
 use crate::hashed::{Hashed, Places};
 use crate::khugepaged::Khugepaged;
 use crate::manager;
 use crate::mapper::Mapper;
+use crate::placing::Placing;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::random::SplitMix64;
 use crate::reclaim::Reclaim;

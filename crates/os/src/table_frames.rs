@@ -1,7 +1,8 @@
 //! Frames for page tables: taken from the allocator, claimed one in particular, freed of data by moving them.
 
 use crate::buddy::PAGEBLOCK_FRAMES;
-use crate::frame_table::{FrameTable, Placing, data_size};
+use crate::frame_table::{FrameTable, data_size};
+use crate::placing::Placing;
 use crate::tag;
 use pagelab_addr::{PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames};

@@ -1,8 +1,9 @@
 //! Emptying blocks.
 
 use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-use crate::frame_table::{FrameTable, Placing};
+use crate::frame_table::FrameTable;
 use crate::mapper::Mapper;
+use crate::placing::Placing;
 use crate::tag;
 use crate::vma::Vma;
 use pagelab_addr::{PageSize, Pfn};
