@@ -1,5 +1,5 @@
-/* A pool of its own for advised sites: blocks one after the other in a range of addresses that may
- * have huge pages, so that small ones share them. A block that was given back is taken again by one
+/* A pool of its own for advised sites: blocks one after the other in a range of addresses, so that
+ * small ones share huge pages. A block that was given back is taken again by one
  * of the same class of sizes; whole huge pages in it go back to the kernel.
  *
  * One lock guards it, which a fork holds. Sites are recognised by the caller's address: the file
@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "advised.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 #define HUGE (2ul << 20)
 /* Addresses, not memory: the first that can be had of these. */
@@ -37,6 +45,13 @@ struct site {
 struct header {
 	size_t size;
 	struct header *next;
+};
+
+static enum way { HUGE_PAGES, COLLAPSED, POPULATED } way;
+static const char *const ways[] = {
+	[HUGE_PAGES] = "huge:",
+	[COLLAPSED] = "collapse:",
+	[POPULATED] = "populate:",
 };
 
 static struct site sites[SITES];
@@ -101,12 +116,38 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void advised_set_up(const char *named)
+/* Memory that the pool or a mapping has from now on. It is collapsed from a page in each huge page: of
+ * none there is nothing to collapse. */
+static void give(char *memory, size_t length)
 {
-	size_t letters = strlen(named);
+	int error = errno;
 
-	if (letters >= sizeof(text))
-		return;
+	if (way == POPULATED) {
+		madvise(memory, length, MADV_POPULATE_WRITE);
+	} else {
+		madvise(memory, length, MADV_HUGEPAGE);
+		if (way == COLLAPSED) {
+			for (size_t at = 0; at < length; at += HUGE)
+				madvise(memory + at, 1, MADV_POPULATE_WRITE);
+			madvise(memory, length, MADV_COLLAPSE);
+		}
+	}
+	errno = error;
+}
+
+int advised_set_up(const char *named)
+{
+	size_t letters = 0;
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		if (strncmp(named, ways[i], strlen(ways[i])))
+			continue;
+		way = (enum way)i;
+		named += strlen(ways[i]);
+		letters = strlen(named);
+	}
+	if (!letters || letters >= sizeof(text))
+		return 0;
 	memcpy(text, named, letters + 1);
 	for (char *at = text; *at && site_count < SITES;) {
 		char *next = strchrnul(at, ';');
@@ -128,11 +169,10 @@ void advised_set_up(const char *named)
 		start = (char *)(((uintptr_t)found + HUGE - 1) & ~(HUGE - 1));
 		used = writable = start;
 		end = start + bytes;
-		madvise(start, bytes, MADV_HUGEPAGE);
 		pthread_atfork(before_fork, after_fork, after_fork);
-		return;
+		return site_count;
 	}
-	site_count = 0;
+	return 0;
 }
 
 /* Finds the file that is mapped at an address, in one line of proc_pid_maps(5). */
@@ -222,6 +262,7 @@ static struct header *fresh(size_t size)
 			more = (size_t)(end - writable);
 		if (mprotect(writable, more, PROT_READ | PROT_WRITE))
 			return NULL;
+		give(writable, more);
 		writable += more;
 	}
 
@@ -230,6 +271,18 @@ static struct header *fresh(size_t size)
 	used = until;
 	block->size = size;
 	return block;
+}
+
+/* The whole huge pages in a block, if there are any, which it has no more once it was given back. */
+static int whole(const struct header *block, char **first, size_t *length)
+{
+	uintptr_t memory = (uintptr_t)(block + 1);
+	uintptr_t from = (memory + HUGE - 1) & ~(HUGE - 1);
+	uintptr_t to = (memory + block->size) & ~(HUGE - 1);
+
+	*first = (char *)from;
+	*length = to - from;
+	return from < to;
 }
 
 void *advised_take(size_t size, size_t alignment, int zeroed)
@@ -255,7 +308,11 @@ void *advised_take(size_t size, size_t alignment, int zeroed)
 		return NULL;
 
 	char *memory = (char *)(block + 1);
+	char *first;
+	size_t length;
 
+	if (used_before && way != HUGE_PAGES && whole(block, &first, &length))
+		give(first, length);
 	if (alignment > 16) {
 		char *aligned = (char *)(((uintptr_t)memory + alignment - 1) & ~(alignment - 1));
 		struct header *moved = (struct header *)aligned - 1;
@@ -282,12 +339,12 @@ size_t advised_size(const void *memory)
 void advised_give_back(void *memory)
 {
 	struct header *block = (struct header *)memory - 1;
-	uintptr_t first = ((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1);
-	uintptr_t last = ((uintptr_t)memory + block->size) & ~(HUGE - 1);
 	unsigned class = class_of(block->size);
+	char *first;
+	size_t length;
 
-	if (first < last)
-		madvise((void *)first, last - first, MADV_DONTNEED);
+	if (whole(block, &first, &length))
+		madvise(first, length, MADV_DONTNEED);
 	/* An aligned one may be less than its class has. */
 	if (class_size(class) > block->size)
 		class--;
@@ -299,5 +356,5 @@ void advised_give_back(void *memory)
 
 void advised_map(void *memory, size_t length)
 {
-	madvise(memory, length, MADV_HUGEPAGE);
+	give(memory, length);
 }

@@ -1,12 +1,14 @@
-/* Memory in huge pages for the allocation sites that PAGELAB_SITES=huge:FILE+OFFSET;... names. */
+/* Memory of its own for the allocation sites that PAGELAB_SITES=huge:FILE+OFFSET;... names. */
 #ifndef PAGELAB_ADVISED_H
 #define PAGELAB_ADVISED_H
 
 #include <stddef.h>
 
-/* Reads the sites, `FILE+OFFSET` with semicolons between: the file's last name and the return
- * address' offset in it, hexadecimal. Nothing is advised where they cannot be read. */
-void advised_set_up(const char *sites);
+/* Reads `WAY:` and the sites, `FILE+OFFSET` with semicolons between: the file's last name and the return
+ * address' offset in it, hexadecimal. The ways are `huge`, huge pages as the kernel gives them to who asks;
+ * `collapse`, huge pages at once, whatever the kernel's setting (MADV_COLLAPSE, Linux 6.1); `populate`, base
+ * pages at once (MADV_POPULATE_WRITE, Linux 5.14). False if nothing is advised. */
+int advised_set_up(const char *sites);
 
 /* True if the call that returns there is named. */
 int advised_site(const void *caller);

@@ -1,7 +1,8 @@
 /* Preloaded library that stands before malloc and the like.
  *
  * With PAGELAB_SITES=mark it tells the recorder who allocates what (mark.h), with PAGELAB_SITES=huge:...
- * it gives the sites that are named huge pages (advised.h). Without that variable it only passes calls on.
+ * it gives the sites that are named huge pages (advised.h), and with `populate:` or `collapse:` memory at
+ * once. With PAGELAB_CODE=huge code has huge pages (code.h). Else it only passes calls on.
  *
  * Rules: no call here allocates by itself. A call that an allocator makes of another, or of mmap, is
  * its own affair: only a thread's outermost call is told. Real functions are looked up at first use,
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "advised.h"
+#include "code.h"
 #include "mark.h"
 
 #define EXPORT __attribute__((visibility("default"), noinline))
@@ -310,14 +312,13 @@ DELETE_OPERATORS(_ZdaPv)
 
 __attribute__((constructor)) static void set_up(void)
 {
-	static const char huge[] = "huge:";
-	const char *mode = getenv("PAGELAB_SITES");
+	const char *sites = getenv("PAGELAB_SITES");
+	const char *code = getenv("PAGELAB_CODE");
 
-	if (!mode)
-		return;
-	marks = !strcmp(mode, "mark");
-	if (!strncmp(mode, huge, strlen(huge))) {
-		advised_set_up(mode + strlen(huge));
-		advises = 1;
-	}
+	if (code && !strcmp(code, "huge"))
+		code_set_up();
+	if (sites && !strcmp(sites, "mark"))
+		marks = 1;
+	else if (sites)
+		advises = advised_set_up(sites);
 }
