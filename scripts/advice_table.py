@@ -100,7 +100,7 @@ def direction(low: float, high: float, least: float) -> int:
 def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str]:
     """The cells of a program."""
     advice = asked(program, folder, options.time, why=False)
-    tried = [one for one in advice["tried"] if not one["no_huge_pages"]]
+    tried = [one for one in advice["tried"] if one["thp"] == "own"]
     engaged = [one for one in tried if one["effect"] != "no effect"]
     name = advice["setting"]["name"] if advice["setting"] else None
     chosen = next((one for one in tried if one["name"] == name), (engaged or tried)[0])

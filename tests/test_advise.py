@@ -23,7 +23,7 @@ import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
 from pagelab.advising import candidates, perf_stat, verdict
-from pagelab.advising.resident import Resident, looking
+from pagelab.advising.resident import Look, Resident, looking
 from pagelab.advising.trials import Trial, Trials, ratio
 from pagelab.measuring import kind
 from pagelab.results import Run as Run_
@@ -154,21 +154,25 @@ def test_a_program_is_run_with_what_was_found(tmp_path: Path) -> None:
         for name in NAMES:
             assert tried[name]["huge_page_bytes"] >= HUGE // 2
         assert found["unchanged"]["huge_page_bytes"] < HUGE // 2
-    setting = {"name": "given", "environment": {"GIVEN": "a b"}, "no_huge_pages": False}
-    setting["size"] = "2M"
+    setting = {"name": "given", "environment": {"GIVEN": "a b"}, "thp": "own", "kernel": []}
     (tmp_path / "other.json").write_text(json.dumps(found | {"setting": setting}))
     # What is given to a program that it becomes, and its status.
     shell = ("sh", "-c", "echo $GIVEN; exit 7")
     became = _run("run", "--advice", str(tmp_path / "other.json"), "--", *shell)
     assert (became.stdout, became.returncode) == ("a b\n", 7)
+    setting["kernel"] = ["folio-kib=64"]
+    (tmp_path / "other.json").write_text(json.dumps(found | {"setting": setting}))
+    refused = _run("run", "--advice", str(tmp_path / "other.json"), "--", *shell)
+    assert refused.returncode == 2
+    assert "folio-kib=64" in refused.stderr
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"schema": "pagelab.advice/1"}', '{"setting": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": "pagelab.advice/2"}', '{"setting": 3}'])
 def test_what_is_no_advice_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "advice.json"
     file.write_text(text)
     done = _run("run", "--advice", str(file), "--", "true")
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "is no advice" in done.stderr
 
 
@@ -229,9 +233,10 @@ def test_input_is_read_from_its_beginning_each_time(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_nothing_is_left_when_it_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("session", ["", "setsid"])
+def test_nothing_is_left_when_it_is_killed(session: str, tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    script = f"sleep 1000 & echo $! > {file}; wait"
+    script = f"{session} sleep 1000 & echo $! > {file}; wait"
     command = [*PAGELAB, "advise", "-q", "--", "sh", "-c", script]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as process:
         _wait(lambda: file.exists() and file.read_text().strip() != "")
@@ -255,15 +260,18 @@ def test_the_program_runs_no_more_often_than_it_has_to(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     # A run of each setting, and of the unchanged program twice, before the first round.
+    # What did nothing then has no more.
     settings = len(found["tried"]) + 2
-    assert len(count.read_text()) == settings * (found["rounds"] + 1)
+    idle = len(found["idle"])
+    assert idle > 0
+    assert len(count.read_text()) == settings * (found["rounds"] + 1) + idle
 
 
 def test_tunables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1:glibc.malloc.top_pad=1")
     monkeypatch.setattr("pagelab.advice.huge_pages", lambda: "always")
     monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", "2.36"))
-    found, _ = candidates.of(["true"])
+    found, _ = candidates.of(["true"], Look())
     wanted = next(one for one in found if "GLIBC_TUNABLES" in one.environment)
     assert wanted.environment["GLIBC_TUNABLES"].split(":") == [
         "glibc.malloc.arena_max=1",
@@ -343,15 +351,6 @@ def test_page_sizes_that_cannot_be_tried_are_refused(options: list[str], text: s
     done = _run("advise", "-q", *options, "--", "true")
     assert done.returncode == 2
     assert text in done.stderr
-
-
-def test_pages_that_a_program_cannot_have_alone_are_refused(tmp_path: Path) -> None:
-    setting = {"name": "64K pages", "environment": {}, "no_huge_pages": False, "size": "64K"}
-    file = tmp_path / "advice.json"
-    file.write_text(json.dumps({"schema": "pagelab.advice/1", "setting": setting}))
-    done = _run("run", "--advice", str(file), "--", "true")
-    assert done.returncode == 2
-    assert "pages of 64K" in done.stderr
 
 
 def test_what_is_interrupted_within_the_first_round_says_so(tmp_path: Path) -> None:
@@ -446,6 +445,7 @@ def test_the_programs_own_allocator_is_seen(
     found = json.loads(done.stdout)
     assert not set(NAMES) & {one["name"] for one in found["tried"]}
     if kernel_advice.huge_pages() == "madvise":
-        settings = {one["name"]: one["environment"] for one in found["tried"]}
+        told = (*found["tried"], *found["idle"])
+        settings = {one["name"]: one["environment"] for one in told}
         assert settings["jemalloc: huge pages"] == {"MALLOC_CONF": "narenas:1,thp:always"}
         assert set(NAMES) <= {one["name"] for one in found["not_tried"]}

@@ -38,7 +38,7 @@ def test_a_native_run_has_it_too(tmp_path: Path) -> None:
     # Python sets LC_CTYPE at its start, in this environment: PEP 538.
     script = (
         "import os; from pagelab.measuring import native; assert os.environ['LC_CTYPE'];"
-        f"native.run(['sh', '-c', 'env >{tmp_path}/said'], {{'MORE': '1'}}, huge=True)"
+        f"native.run(['sh', '-c', 'env >{tmp_path}/said'], {{'MORE': '1'}}, 'own')"
     )
     subprocess.run([sys.executable, "-c", script], check=True, env=GIVEN, timeout=PATIENCE)
     said = set((tmp_path / "said").read_text().splitlines())

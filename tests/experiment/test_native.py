@@ -152,7 +152,7 @@ RUN = """
 import sys
 from pagelab.measuring import native
 script = 'trap "" INT TERM HUP; echo $$ > "$0"; exec sleep 1000'
-native.run(["sh", "-c", script, sys.argv[1]], {}, huge=True)
+native.run(["sh", "-c", script, sys.argv[1]], {}, "own")
 """
 
 

@@ -34,7 +34,7 @@ from pagelab.measuring import (
     validate_cli,
 )
 from pagelab.measuring.agreement import Agreement, Change, Predicted
-from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.looks import Buffers, Core, Had, Look, Watch
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.measuring.serving import Serving
@@ -199,13 +199,13 @@ def test_bootstrap_intervals_cover_the_median_as_often_as_they_promise() -> None
 def test_what_the_native_run_says_is_what_the_program_did(tmp_path: Path) -> None:
     """A program of known faults: it touches so many pages, and fewer with huge ones."""
     shutil.copy("/bin/true", tmp_path / "it")
-    done = native.run([str(tmp_path / "it")], {}, huge=False)
+    done = native.run([str(tmp_path / "it")], {}, "none")
     assert 10 < done.faults < 2000
     assert done.cpu < done.wall + 1
     with pytest.raises(PagelabError, match="status 1"):
-        native.run(["false"], {}, huge=False)
+        native.run(["false"], {}, "none")
     with pytest.raises(PagelabError, match="status 1"):
-        native.run([str(tmp_path / "nothing")], {}, huge=False)
+        native.run([str(tmp_path / "nothing")], {}, "none")
 
 
 def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Native, "settled", lambda _: False)
     said: list[str] = []
     pages = HugePages("always", "thp", {})
-    native.measure(["true"], pages, GivenPages(), ["2M"], 99.5, said.append)
+    native.measure(["true"], pages, KernelSettings(), ["2M"], 99.5, said.append)
     assert len(said) == 100 / 5
     assert said[0] == "5 rounds, 5 s"
 
@@ -232,9 +232,9 @@ def test_the_kernel_gives_no_huge_pages_to_who_forgoes_them() -> None:
     if pages.policy is None:
         pytest.skip("this kernel gives no huge pages")
     command = [str(probe.find()), "program", "random-updates", "--mib", "64", "--steps", "100000"]
-    small = native.run(command, pages.environment, huge=False)
+    small = native.run(command, pages.environment, "none")
     before = _fallbacks()
-    huge = native.run(command, pages.environment, huge=True)
+    huge = native.run(command, pages.environment, "own")
     # 64 MiB are 16,384 small pages.
     assert small.faults > 16_000
     if _fallbacks() > before:
@@ -319,7 +319,7 @@ def test_sizes_between_are_given_compared_and_taken_back(tmp_path: Path) -> None
 @needs_sizes
 def test_the_kernel_gives_what_was_asked_for_until_the_end() -> None:
     before = {size: setting(size) for size in (64, 128, 2048)}
-    with GivenPages() as kernel:
+    with KernelSettings() as kernel:
         kernel.give("64K")
         assert [setting(size) for size in (64, 128, 2048)] == ["inherit", "never", "never"]
         kernel.give("128K")
@@ -429,12 +429,12 @@ class Rounds:
         """Whether others are at work now."""
         return int(self.now) // 25 % 3 > 0
 
-    def run(self, *_: object, huge: bool, cpu: int | None) -> Run:
+    def run(self, _: object, __: object, thp: native.Thp, cpu: int | None) -> Run:
         """Two seconds apart; huge pages halve the time, others double it."""
         self.now += 1.0
         began = self.now
         self.now += 1.0
-        seconds = (1.0 if huge else 2.0) * (2.0 if self.busy else 1.0)
+        seconds = (1.0 if thp == "own" else 2.0) * (2.0 if self.busy else 1.0)
         return Run(seconds, 0.0, 1.0, 10, began, cpu)
 
     def ask(self, line: str) -> str:
@@ -460,7 +460,7 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     monkeypatch.setattr(Serving, "ask", lambda _, line: rounds.ask(line))
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     pages = HugePages("always", "thp", {})
-    found = native.measure(["true"], pages, GivenPages(), ["2M"], 300.0, lambda _: None, watch)
+    found = native.measure(["true"], pages, KernelSettings(), ["2M"], 300.0, lambda _: None, watch)
     assert found.alone
     assert len(found.small) < found.rounds / 2
     assert {run.user for run in found.small} == {2.0}
@@ -481,7 +481,7 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert 0.1 < len(asked["rounds"]) / rounds.now < 0.2
     assert (asked["below"], asked["x"]) == (8, [16, 32])
     # Of few rounds that are undisturbed nothing is concluded: all are taken.
-    few = native.measure(["true"], pages, GivenPages(), ["2M"], 20.0, lambda _: None, watch)
+    few = native.measure(["true"], pages, KernelSettings(), ["2M"], 20.0, lambda _: None, watch)
     assert not few.alone
     assert len(few.small) == few.rounds
     assert set(few.buffers) == {ZEN_3, HALF_AS_WIDE}
@@ -526,7 +526,7 @@ def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.Monke
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     watch, pages = Watch(ZEN_3, print), HugePages("always", "thp", {})
     for budget in (0.05, 60.0):
-        found = native.measure(["true"], pages, GivenPages(), ["2M"], budget, print, watch)
+        found = native.measure(["true"], pages, KernelSettings(), ["2M"], budget, print, watch)
         assert (found.alone, found.half) == (True, 0.0)
         # Lines cannot be flushed here.
         assert found.beside.memory_ns is None
@@ -570,7 +570,7 @@ def test_cores_of_this_machine_are_looked_at() -> None:
 def test_a_program_is_bound_to_the_cpu_that_is_given() -> None:
     last = max(os.sched_getaffinity(0))
     check = f"import os, sys; sys.exit(os.sched_getaffinity(0) != {{{last}}})"
-    assert native.run([sys.executable, "-c", check], {}, huge=True, cpu=last).bound == last
+    assert native.run([sys.executable, "-c", check], {}, "own", cpu=last).bound == last
 
 
 def test_halves_of_the_time_are_added_by_what_is_done_in_them() -> None:

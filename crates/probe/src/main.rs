@@ -9,7 +9,7 @@ use pagelab_probe::programs;
 use pagelab_probe::system::environment::Environment;
 use pagelab_probe::system::mapping::PAGE;
 use pagelab_probe::system::tuning::{self, Tuning};
-use pagelab_probe::system::{Refused, folio_sizes, process};
+use pagelab_probe::system::{Refused, process, settings};
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::io::Write;
@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const FOLIO_SIZES: &str = "folio-sizes";
+const SETTINGS: &str = "settings";
 const LOOKS: &str = "looks";
 
 /// Version of the result's format: raised when a reader of an older one would misunderstand it.
@@ -76,8 +76,8 @@ fn command() -> Command {
                 .about("Undo the changes of a run that was killed, and nothing else"),
         )
         .subcommand(
-            Command::new(FOLIO_SIZES)
-                .about("Give pages of the size that each line of standard input names, in KiB"),
+            Command::new(SETTINGS)
+                .about("Set the kernel as each line of standard input says: NAME=VALUE ..."),
         )
         .subcommand(
             Command::new(LOOKS)
@@ -98,6 +98,10 @@ fn command() -> Command {
                 .arg(flag(
                     "no-huge-pages",
                     "Give it no transparent huge pages, whatever the kernel's setting is",
+                ))
+                .arg(flag(
+                    "only-advised-huge-pages",
+                    "Give it huge pages only where it asks for them (Linux 6.18)",
                 ))
                 .arg(
                     Arg::new("command")
@@ -159,9 +163,9 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     } else {
         Tuning::forbidden()
     };
-    if name == FOLIO_SIZES {
+    if name == SETTINGS {
         let (wanted, answers) = (std::io::stdin().lock(), std::io::stdout().lock());
-        return folio_sizes::serve(&mut tuning, wanted, answers).map_err(fail);
+        return settings::serve(&mut tuning, wanted, answers).map_err(fail);
     }
     let cpu = matches
         .get_one("cpu")
@@ -203,10 +207,12 @@ fn exec(options: &ArgMatches, cpu: Option<usize>) -> String {
     {
         return error.to_string();
     }
-    if options.get_flag("no-huge-pages")
-        && let Err(error) = process::forgo_huge_pages()
-    {
-        return error.to_string();
+    for (flag, except_advised) in [("no-huge-pages", false), ("only-advised-huge-pages", true)] {
+        if options.get_flag(flag)
+            && let Err(error) = process::forgo_huge_pages(except_advised)
+        {
+            return error.to_string();
+        }
     }
     let mut command = options
         .get_many::<OsString>("command")

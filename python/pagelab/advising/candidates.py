@@ -1,4 +1,4 @@
-"""Settings that a user can have for one program, without root and without building it anew."""
+"""Settings that a user can have for one program without building it anew, and root for all."""
 
 import os
 import platform
@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pagelab import advice
-from pagelab.measuring.given_pages import OWN
+from pagelab import advice, files
+from pagelab.advising.resident import Look
+from pagelab.measuring.kernel_settings import only
+from pagelab.measuring.native import Thp
 
 # The C library asks the kernel for huge pages where these are only for who asks (glibc 2.35).
 _ASKING = "glibc.malloc.hugetlb=1"
@@ -17,31 +19,38 @@ _POOL = "glibc.malloc.hugetlb=2"
 # The heap grows by so much at once instead of 132 KiB, so that faults find whole huge pages in it.
 _STEP = 64 << 20
 _GROWING = f"glibc.malloc.top_pad={_STEP}"
+# Freed memory stays with the program, also large blocks: 32 MiB is the most that a heap takes
+# (mallopt(3), M_MMAP_THRESHOLD).
+_KEEPING = f"glibc.malloc.mmap_threshold={32 << 20}:glibc.malloc.trim_threshold={1 << 40}"
+_ONE_HEAP = "glibc.malloc.arena_max=1"
 _RESERVED = Path("/proc/sys/vm/nr_hugepages")
+_HUGE_PAGE = 2 << 20
+# khugepaged looks at a program every ten seconds (scan_sleep_millisecs).
+_SEEN_BY_KHUGEPAGED = 10.0
 
 UNCHANGED = "unchanged"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting: variables to add to the environment, and whether huge pages are forbidden.
+    """A setting: variables to add to the environment, and which transparent huge pages it has.
 
-    `size` is that of the kernel's larger pages: 2M, or one between, which is root's to choose.
+    `kernel` has settings of the whole system, which are root's, as the probe names them.
     """
 
     name: str
     words: str
     environment: dict[str, str] = field(default_factory=dict)
-    no_huge_pages: bool = False
-    size: str = OWN
+    thp: Thp = "own"
+    kernel: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """As it stands in the file of an advice."""
         return {
             "name": self.name,
             "environment": self.environment,
-            "no_huge_pages": self.no_huge_pages,
-            "size": self.size,
+            "thp": self.thp,
+            "kernel": list(self.kernel),
         }
 
 
@@ -53,16 +62,24 @@ class Unavailable:
     why: str
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """Settings of the whole system that may be tried: page sizes between 4K and 2M, and others."""
+
+    sizes: Sequence[str] = ()
+    others: bool = False
+
+
 def of(
     command: list[str],
-    sizes: Sequence[str] = (),
-    allocator: str | None = None,
+    look: Look,
+    allowed: Allowed = Allowed(),
+    seconds: float = 0.0,
     more: Sequence[Candidate | Unavailable] = (),
 ) -> tuple[list[Candidate], list[Unavailable]]:
     """Settings to try on a program, and those that this machine or program does not have.
 
-    `sizes` are those between 4K and 2M that may be set for the whole system; `allocator` is the
-    program's, where it has one besides the C library's; `more` are others to try.
+    `look` is at a first run, which took so many `seconds`; `more` are others to try.
     """
     mode = advice.huge_pages() or "never"
     found: list[Candidate] = []
@@ -75,35 +92,76 @@ def of(
         found += _for_who_asks(command)
     else:
         found += _for_all()
-    found += [
-        Candidate(
-            f"{size} pages",
-            f"the kernel gives pages of {size}",
-            _tunables(_ASKING) if mode == "madvise" else {},
-            size=size,
+    found.append(
+        Candidate("malloc: keeps memory", "malloc keeps what is freed", _tunables(_KEEPING))
+    )
+    if look.threads > 1:
+        found.append(Candidate("malloc: one heap", "threads share one heap", _tunables(_ONE_HEAP)))
+    if look.code >= _HUGE_PAGE:
+        found.append(
+            Candidate(
+                "code: huge pages",
+                "its code is in huge pages",
+                {**preloaded(), "PAGELAB_CODE": "huge"},
+            )
         )
-        for size in sizes
-        if mode != "never"
-    ]
+    found += _of_the_system(mode, look, allowed, seconds)
     if _reserved():
         words = f"malloc takes the {_reserved()} huge pages that are reserved"
         found.append(Candidate("reserved huge pages", words, _tunables(_POOL)))
-    else:
+    elif not allowed.others:
         missing.append(Unavailable("reserved huge pages", f"{_RESERVED} is 0"))
     why = None
-    if allocator is not None:
-        why = f"the program's allocator is {allocator}"
+    if look.allocator is not None:
+        why = f"the program's allocator is {look.allocator}"
     elif platform.libc_ver()[0] != "glibc":
         why = "the C library is not glibc"
     if why:
         useless = [one for one in found if "GLIBC_TUNABLES" in one.environment]
         missing += [Unavailable(one.name, why) for one in useless]
         found = [one for one in found if one not in useless]
-    if allocator is not None and mode == "madvise":
-        found += _of_allocator(allocator)
+    if look.allocator is not None and mode == "madvise":
+        found += _of_allocator(look.allocator)
     found += [one for one in more if isinstance(one, Candidate)]
     missing += [one for one in more if isinstance(one, Unavailable)]
     return found, missing
+
+
+def preloaded() -> dict[str, str]:
+    """The variable by which a program has the library of allocation sites and of code."""
+    before = os.environ.get("LD_PRELOAD")
+    library = str(files.preloaded())
+    return {"LD_PRELOAD": f"{library}:{before}" if before else library}
+
+
+def _of_the_system(mode: str, look: Look, allowed: Allowed, seconds: float) -> Iterator[Candidate]:
+    """Settings that are root's, for all programs."""
+    asking = _tunables(_ASKING) if mode == "madvise" else {}
+    if mode != "never":
+        for size in allowed.sizes:
+            words = f"the kernel gives pages of {size}"
+            yield Candidate(f"{size} pages", words, asking, kernel=(only(size),))
+    if not allowed.others:
+        return
+    everywhere = ("thp=always",)
+    if mode != "always":
+        yield Candidate("THP: always", "all memory has huge pages", kernel=everywhere)
+    yield Candidate(
+        "THP: compacting",
+        "all memory has huge pages, and faults move other memory away for them",
+        kernel=(*everywhere, "thp-defrag=always"),
+    )
+    if seconds > _SEEN_BY_KHUGEPAGED:
+        yield Candidate(
+            "khugepaged: full",
+            "all memory has huge pages, and khugepaged makes them of whole ranges only",
+            kernel=(*everywhere, "thp-max-ptes-none=0"),
+        )
+    if not _reserved():
+        pages = look.found.peak // _HUGE_PAGE + _STEP // _HUGE_PAGE
+        words = f"malloc takes huge pages, of which {pages} are reserved"
+        reserved = (f"huge-pages={pages}",)
+        yield Candidate("reserved huge pages", words, _tunables(_POOL), kernel=reserved)
 
 
 def _for_who_asks(command: list[str]) -> Iterator[Candidate]:
@@ -117,7 +175,7 @@ def _for_who_asks(command: list[str]) -> Iterator[Candidate]:
 
 
 def _for_all() -> Iterator[Candidate]:
-    yield Candidate("no huge pages", "it has no huge pages", no_huge_pages=True)
+    yield Candidate("no huge pages", "it has no huge pages", thp="none")
     yield Candidate(
         "heap in large steps",
         f"malloc's heap grows by {_STEP >> 20} MiB at once",

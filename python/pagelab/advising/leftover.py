@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -21,26 +22,54 @@ _GRACE_SECONDS = 1.0
 _BETWEEN_LOOKS = 0.02
 
 
-# Ends the group of processes that it was told of last, when who told it is gone.
+# A variable that all have which are started here, also those in a session of their own.
+_MARK = "PAGELAB_ADVISE"
+# Ends the group of processes that it was told of last, and all with the mark, when who told it is
+# gone.
 _GUARD = """
-import os, signal, sys
+import os, pathlib, signal, sys, time
+mark = sys.argv[1].encode()
 group = 0
 for line in sys.stdin:
     group = int(line)
-if group:
+def end(kill, number):
     try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
+        kill(number, signal.SIGKILL)
+    except OSError:
         pass
+def marked():
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(bytes(1)):
+                yield int(process.name)
+        except OSError:
+            pass
+if group:
+    end(os.killpg, group)
+    # One may start another meanwhile; one that the kernel holds cannot be waited for.
+    for _ in range(100):
+        left = list(marked())
+        for process in left:
+            end(os.kill, process)
+        if not left:
+            break
+        time.sleep(0.01)
 """
 
 
 class Guard:
-    """Process that ends what runs here, with all that it has started, if this one is killed."""
+    """Process that ends what runs here, with all that it has started, if this one is killed.
+
+    What is run needs its `environment`.
+    """
+
+    def __init__(self) -> None:
+        self.environment = {_MARK: f"{os.getpid()}-{secrets.token_hex(8)}"}
 
     def __enter__(self) -> Self:
+        (mark,) = (f"{name}={value}" for name, value in self.environment.items())
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _GUARD],
+            [sys.executable, "-I", "-c", _GUARD, mark],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             # Ctrl-C is not for it.

@@ -1,13 +1,15 @@
-"""Huge pages for the allocation sites of a program that gain most, by the preloaded library."""
+"""Memory of another kind for the allocation sites of a program that gain most.
 
-import os
+The preloaded library gives it (crates/recorder/preload/advised.h).
+"""
+
 from pathlib import Path
 
-from pagelab import advice, files, results, sites
-from pagelab.advising.candidates import Candidate, Unavailable
+from pagelab import advice, results, sites
+from pagelab.advising.candidates import Candidate, Unavailable, preloaded
 from pagelab.errors import PagelabError
+from pagelab.measuring.native import Thp
 
-_NAME = "sites: huge pages"
 # Sites are named until they save this part of all that is saved.
 _ENOUGH = 0.95
 # The library takes no more, and no longer a text (crates/recorder/preload/advised.c).
@@ -16,37 +18,34 @@ _LONGEST = 1 << 15
 
 
 def settings(result: Path | None) -> list[Candidate | Unavailable]:
-    """The setting that a result of `compare --sites` with larger pages leads to, if one is given.
+    """The settings that a result of `compare --sites` with larger pages leads to, if one is given.
 
     Raises PagelabError where it has no sites.
     """
-    return [] if result is None else [_setting(result)]
-
-
-def _setting(result: Path) -> Candidate | Unavailable:
+    if result is None:
+        return []
     found = sites.gains(results.load(result))
     if found is None:
         raise PagelabError(
             f"{result} says nothing of allocation sites with larger pages: it is a result of "
             "pagelab compare --sites --pages 4K,2M -- PROGRAM"
         )
-    mode = advice.huge_pages()
-    if mode != "madvise":
-        words = "all memory has huge pages" if mode == "always" else "huge pages are switched off"
-        return Unavailable(_NAME, words)
     named = _named(found)
     if not named:
-        return Unavailable(_NAME, "no site saves anything")
-    before = os.environ.get("LD_PRELOAD")
-    library = str(files.preloaded())
-    return Candidate(
-        _NAME,
-        f"{len(named)} allocation site{'s have' if len(named) > 1 else ' has'} huge pages",
-        {
-            "LD_PRELOAD": f"{library}:{before}" if before else library,
-            "PAGELAB_SITES": "huge:" + ";".join(named),
-        },
-    )
+        return [Unavailable("sites", "no site saves anything")]
+
+    def setting(way: str, words: str, thp: Thp = "own") -> Candidate:
+        sites_ = f"{len(named)} allocation site{'s have' if len(named) > 1 else ' has'}"
+        text = f"{way}:{';'.join(named)}"
+        environment = {**preloaded(), "PAGELAB_SITES": text}
+        return Candidate(f"sites: {words}", f"{sites_} {words}", environment, thp)
+
+    return [
+        # No huge pages for others where the kernel gives them to all.
+        setting("huge", "huge pages", "advised" if advice.huge_pages() == "always" else "own"),
+        setting("collapse", "huge pages at once"),
+        setting("populate", "their memory at once"),
+    ]
 
 
 def _named(found: sites.Gains) -> list[str]:
@@ -58,7 +57,7 @@ def _named(found: sites.Gains) -> list[str]:
             break
         if caller is not None and caller.object and found.share(gain) >= sites.WORTH:
             named[f"{Path(caller.object).name}+{caller.offset:x}"] = None
-            if len("huge:" + ";".join(named)) >= _LONGEST:
+            if len(";".join(named)) >= _LONGEST:
                 named.popitem()
                 break
     return list(named)

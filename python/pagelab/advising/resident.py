@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ _SECONDS_BETWEEN = 0.01
 # Kinds of huge pages, as proc_pid_smaps(5) has them.
 _HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped", "Private_Hugetlb", "Shared_Hugetlb")
 _KIB = 1024
+_HUGE_PAGE = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,39 @@ _ALLOCATORS = ("jemalloc", "mimalloc", "tcmalloc")
 
 
 class Look:
-    """Memory of a process as far as it was looked at, and the allocator that it has loaded."""
+    """Memory of a process as far as it was looked at, with that of its descendants.
+
+    `allocator` is one besides the C library's that it has loaded, `threads` the most of a process,
+    `code` the most bytes of a process's code that whole huge pages hold.
+    """
 
     found = Resident()
     allocator: str | None = None
+    threads = 0
+    code = 0
+
+    def at(self, processes: list[int]) -> None:
+        """Looks once more."""
+        seen = [_of(process) for process in processes]
+        now = Resident(sum(one.peak for one in seen), sum(one.huge for one in seen))
+        self.found = self.found.most(now)
+        for process in processes:
+            with suppress(OSError):
+                self.threads = max(self.threads, len([*Path(f"/proc/{process}/task").iterdir()]))
+                self._mapped(Path(f"/proc/{process}/maps").read_bytes())
+
+    def _mapped(self, maps: bytes) -> None:
+        code = 0
+        for line in maps.splitlines():
+            name = line.rpartition(b"/")[2]
+            for allocator in _ALLOCATORS:
+                if name.startswith(f"lib{allocator}".encode()):
+                    self.allocator = allocator
+            addresses, permissions = line.split(None, 2)[:2]
+            if permissions == b"r-xp" and b"/" in line:
+                start, end = (int(at, 16) for at in addresses.split(b"-"))
+                code += max(0, end // _HUGE_PAGE - -(-start // _HUGE_PAGE)) * _HUGE_PAGE
+        self.code = max(self.code, code)
 
 
 @contextmanager
@@ -46,11 +76,7 @@ def looking(pid: int) -> Iterator[Look]:
 
     def go_on() -> None:
         while not over.wait(_SECONDS_BETWEEN):
-            processes = descendants(pid)
-            seen = [_of(process) for process in processes]
-            now = Resident(sum(one.peak for one in seen), sum(one.huge for one in seen))
-            look.found = look.found.most(now)
-            look.allocator = look.allocator or _allocator(processes)
+            look.at(descendants(pid))
 
     thread = threading.Thread(target=go_on, daemon=True)
     thread.start()
@@ -87,18 +113,3 @@ def _of(pid: int) -> Resident:
     hugetlb = sizes.get("Private_Hugetlb", 0) + sizes.get("Shared_Hugetlb", 0)
     # Rss leaves out pages of hugetlbfs.
     return Resident(sizes.get("Rss", 0) + hugetlb, sum(sizes.get(kind, 0) for kind in _HUGE))
-
-
-def _allocator(processes: list[int]) -> str | None:
-    """The allocator whose library one of the processes has mapped."""
-    for process in processes:
-        try:
-            maps = Path(f"/proc/{process}/maps").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        for line in maps.splitlines():
-            file = line.rpartition("/")[2]
-            for name in _ALLOCATORS:
-                if file.startswith(f"lib{name}"):
-                    return name
-    return None

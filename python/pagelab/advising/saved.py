@@ -11,6 +11,7 @@ from pagelab.advising.show import SCHEMA
 from pagelab.advising.trials import Ratio
 from pagelab.counts import Model, Natural
 from pagelab.errors import PagelabError
+from pagelab.measuring.native import Thp
 
 FILE = "advice.json"
 
@@ -58,13 +59,22 @@ class Tried(Model):
         return trials.ratio(values, [1.0] * len(values))
 
 
-class Setting(Tried):
-    """A setting, and the verdict on it."""
+class Named(Model):
+    """A setting: what a candidate is (candidates.py)."""
 
     name: str
     environment: dict[str, str]
-    no_huge_pages: bool
-    size: str
+    thp: Thp
+    kernel: list[str]
+
+
+class Idle(Named, Tried):
+    """A setting that did nothing, in its only run."""
+
+
+class Setting(Idle):
+    """A setting, and the verdict on it."""
+
     effect: str
     faster: Interval
     faster_wall: Interval
@@ -75,11 +85,11 @@ class Setting(Tried):
 class Saved(Model):
     """An advice as its file has it."""
 
-    schema_: Literal["pagelab.advice/1"] = Field(alias="schema")
+    schema_: Literal["pagelab.advice/2"] = Field(alias="schema")
     command: list[str]
     host: dict[str, str]
     answer: str
-    setting: dict[str, Any] | None
+    setting: Named | None
     type: list[str] = []
     """Command lines that run the program with it."""
     rounds: Natural
@@ -87,6 +97,7 @@ class Saved(Model):
     noise: Interval
     unchanged: Tried
     tried: list[Setting]
+    idle: list[Idle]
     disagreements: list[str]
     model: dict[str, Any] | None
     not_tried: list[dict[str, str]]

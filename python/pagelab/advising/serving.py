@@ -71,8 +71,8 @@ def serve(
     command: list[str],
     environment: Mapping[str, str],
     load: Load,
+    thp: native.Thp,
     *,
-    huge: bool,
     seconds: float,
     started: Callable[[int], AbstractContextManager[object]],
 ) -> Run:
@@ -81,7 +81,7 @@ def serve(
     Raises PagelabError when the server ends before, when the load fails, or when both take longer
     than `seconds`.
     """
-    with native.running(command, environment, huge=huge) as server, started(server.pid):
+    with native.running(command, environment, thp) as server, started(server.pid):
         begin, output = _worked(server, command, load, seconds)
         wall = time.monotonic() - begin
         rate = load.rate(output)

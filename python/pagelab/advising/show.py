@@ -11,7 +11,7 @@ from pagelab.advising.trials import Ratio, Trial
 from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, to_type
 from pagelab.advising.why import Why
 
-SCHEMA = "pagelab.advice/1"
+SCHEMA = "pagelab.advice/2"
 _HEAD = ("setting", "times faster", "", "model", "huge", "faults", "peak")
 _SHORT = {"no difference": "same", "cannot be told": "unclear"}
 
@@ -71,6 +71,12 @@ def counters(why: Why) -> Table:
     return shown
 
 
+def idle(advice: Advice) -> str:
+    """A sentence on settings that did nothing; empty where there are none."""
+    names = ", ".join(one.candidate.name for one in advice.trials.idle)
+    return f"No effect on its memory: {names}." if names else ""
+
+
 def markdown(advice: Advice, command: list[str], file: str) -> str:
     """For an issue: the answer, what to type, and the table."""
     head, *found = _rows(advice)
@@ -79,7 +85,8 @@ def markdown(advice: Advice, command: list[str], file: str) -> str:
     typed = [] if advice.best is None else to_type(advice.best, command, file)
     if typed:
         typed = ["", *(f"    {line}" for line in typed)]
-    return "\n".join([*disagreements(advice), headline(advice), *typed, "", *rows])
+    nothing = ["", idle(advice)] if advice.trials.idle else []
+    return "\n".join([*disagreements(advice), headline(advice), *typed, "", *rows, *nothing])
 
 
 def as_json(
@@ -106,6 +113,7 @@ def as_json(
         "tried": [
             _verdict(one, advice.predicted.get(one.trial.candidate.name)) for one in advice.verdicts
         ],
+        "idle": [{**one.candidate.as_json(), **_trial(one)} for one in advice.trials.idle],
         "disagreements": disagreements(advice),
         "model": None if why is None else _model(why),
         "not_tried": [{"name": one.name, "why": one.why} for one in missing],

@@ -20,7 +20,7 @@ from pagelab.advising.resident import Look, Resident, descendants, looking
 from pagelab.advising.serving import Load, serve
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import native
-from pagelab.measuring.given_pages import OWN, GivenPages
+from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.native import Run
 
 # The unchanged program once more in each round: how far it is from itself.
@@ -37,6 +37,10 @@ _COMPLAINT = 400
 _BETWEEN_LOOKS = 0.5
 _STOPPED_LOOKS = 3
 _NARROW_SHARE = 0.2
+# A setting has engaged with so much more or less memory in huge pages, or so many more or fewer
+# faults.
+_HUGE_PAGE = 2 << 20
+_FAULTS = 0.05
 
 
 Around = Callable[[int], AbstractContextManager[object]]
@@ -104,14 +108,25 @@ class Trial:
         return statistics.median(run.faults for run in self.runs)
 
 
+def engaged(base: Trial, trial: Trial) -> bool:
+    """True if the setting has changed the program's memory: its huge pages, or its faults."""
+    huge = abs(trial.resident.huge - base.resident.huge)
+    faults = abs(trial.faults - base.faults)
+    return huge >= _HUGE_PAGE or faults > _FAULTS * max(base.faults, trial.faults)
+
+
 @dataclass(frozen=True)
 class Trials:
-    """All that was run; each trial has as many rounds."""
+    """All that was run; each trial has as many rounds.
+
+    `idle` settings did not engage in their first run, and had no other.
+    """
 
     base: Trial
     again: Trial
     others: list[Trial]
     interrupted: bool = False
+    idle: list[Trial] = field(default_factory=list)
 
     @property
     def rounds(self) -> int:
@@ -161,9 +176,9 @@ class Program:
     load: Load | None = None
     guard: Guard | None = None
 
-    def first(self, kernel: GivenPages) -> First:
+    def first(self, kernel: KernelSettings) -> First:
         """A run of the program unchanged, which says what can be tried."""
-        kernel.give(OWN)
+        kernel.set(())
         seen: dict[str, Look] = {}
         run = self.run(Candidate(UNCHANGED, "as it is"), seen)
         return First(run, seen[UNCHANGED])
@@ -197,13 +212,16 @@ class Program:
             if self.load is not None:
                 return serve(
                     self.command,
-                    candidate.environment,
+                    self._environment(candidate),
                     self.load,
-                    huge=not candidate.no_huge_pages,
+                    candidate.thp,
                     seconds=self.seconds,
                     started=around,
                 )
             return self._run(candidate, around, complaints=first)
+
+    def _environment(self, candidate: Candidate) -> dict[str, str]:
+        return candidate.environment | (self.guard.environment if self.guard else {})
 
     def _run(self, candidate: Candidate, around: Around, *, complaints: bool) -> Run:
         """One run to its end; what it has said of an error is in ours, if it is to be kept."""
@@ -215,8 +233,8 @@ class Program:
             try:
                 return native.run(
                     self.command,
-                    candidate.environment,
-                    huge=not candidate.no_huge_pages,
+                    self._environment(candidate),
+                    candidate.thp,
                     stdin=stdin,
                     stderr=said.fileno() if complaints else stderr,
                     started=around,
@@ -279,7 +297,7 @@ def _is_stopped(pid: int) -> bool:
 def run(
     program: Program,
     candidates: list[Candidate],
-    kernel: GivenPages,
+    kernel: KernelSettings,
     budget: float,
     say: Callable[[str], None],
     first: First | None = None,
@@ -287,12 +305,14 @@ def run(
     """Runs rounds of all settings for `budget` seconds, or until all ratios are narrow.
 
     The `first` run warms up what the unchanged program reads, if there was one. The `kernel` is
-    told which larger pages to give before each run. Interrupted, what was run counts. Raises
+    told its settings before each run. A setting that does not engage in its first run has no other.
+    Interrupted, what was run counts. Raises
     PagelabError when the program cannot be run, does not end, or ends otherwise than with 0.
     """
     unchanged = Candidate(UNCHANGED, "as it is")
     again = Candidate(AGAIN, "as it is")
     trials = {one.name: Trial(one) for one in (unchanged, again, *candidates)}
+    idle: dict[str, Trial] = {}
     seen: dict[str, Look] = {}
     known = {} if first is None else {UNCHANGED: first}
     begin = time.monotonic()
@@ -302,14 +322,29 @@ def run(
             seen[trial.candidate.name] = had.look
             return had.run
         warm_up = trial.candidate.name not in seen
-        kernel.give(trial.candidate.size)
+        kernel.set(trial.candidate.kernel)
         found = program.run(trial.candidate, seen)
         if not warm_up:
             trial.runs.append(found)
         return found
 
+    def worth(warmed_up: Mapping[str, Run]) -> list[str]:
+        looked_at = {
+            name: Trial(trials[name].candidate, [run], seen[name].found)
+            for name, run in warmed_up.items()
+        }
+        for candidate in candidates:
+            trial = looked_at[candidate.name]
+            if not engaged(looked_at[UNCHANGED], trial):
+                idle[candidate.name] = trial
+                del trials[candidate.name]
+        return list(trials)
+
+    def gathered(*, interrupted: bool = False) -> Trials:
+        return _gathered(trials, seen, list(idle.values()), interrupted=interrupted)
+
     def settled(_: Mapping[str, list[Run]]) -> bool:
-        found = _gathered(trials, seen)
+        found = gathered()
         return all(found.faster(trial).narrow for trial in (found.again, *found.others))
 
     def tell(line: str) -> None:
@@ -319,16 +354,16 @@ def run(
     interrupted = False
     settings = {name: partial(one, trial) for name, trial in trials.items()}
     try:
-        native.interleave(settings, settled, budget, tell, patience=1)
+        native.interleave(settings, settled, budget, tell, patience=1, worth=worth)
     except KeyboardInterrupt:
         interrupted = True
     if not all(trial.runs for trial in trials.values()):
         raise InterruptedRunError("interrupted before all settings had run once")
-    return _gathered(trials, seen, interrupted=interrupted)
+    return gathered(interrupted=interrupted)
 
 
 def _gathered(
-    trials: Mapping[str, Trial], seen: Mapping[str, Look], *, interrupted: bool = False
+    trials: Mapping[str, Trial], seen: Mapping[str, Look], idle: list[Trial], *, interrupted: bool
 ) -> Trials:
     """All trials, cut to whole rounds."""
     whole = min(len(trial.runs) for trial in trials.values())
@@ -339,4 +374,4 @@ def _gathered(
     base, again, *others = found
     # Two looks at the same program.
     base.resident = again.resident = base.resident.most(again.resident)
-    return Trials(base, again, others, interrupted)
+    return Trials(base, again, others, interrupted, idle)

@@ -2,21 +2,18 @@
 
 import math
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pagelab import advice, units
-from pagelab.advising.trials import LEAST, Ratio, Trial, Trials
-from pagelab.measuring.given_pages import OWN
+from pagelab.advising.trials import LEAST, Ratio, Trial, Trials, engaged
 
 # Less than this is called no difference: a change of code layout moves real programs more.
 NOTICEABLE = 0.01
 # An interval no further than this from 1 says that there is little to be had.
 SETTLED = 0.02
-# A setting has had an effect on memory with so much more or less of it in huge pages, or with so
-# many more or fewer faults.
-_HUGE_PAGE = 2 << 20
-_FAULTS = 0.05
+_MOST_ROUNDS = 2000
 # A prediction so far beyond the interval, or half of the change, disagrees with the runs.
 _APART = 0.03
 
@@ -82,22 +79,19 @@ def _effect(trials: Trials, trial: Trial, cpu: Ratio, *, quiet: bool) -> Effect:
     return "no difference" if settled else "cannot be told"
 
 
-def engaged(base: Trial, trial: Trial) -> bool:
-    """True if the setting has changed the program's memory: its huge pages, or its faults."""
-    huge = abs(trial.resident.huge - base.resident.huge)
-    faults = abs(trial.faults - base.faults)
-    return huge >= _HUGE_PAGE or faults > _FAULTS * max(base.faults, trial.faults)
-
-
 def _enough(trials: Trials, cpu: Ratio) -> int | None:
-    """Rounds with which the interval would leave out 1: it narrows with their square root."""
+    """Rounds with which the interval would leave out 1: it narrows with their square root.
+
+    None where that is more than anybody would run.
+    """
     change = abs(cpu.median - 1) - NOTICEABLE
     wide = max(cpu.median - cpu.low, cpu.high - cpu.median)
     if not math.isfinite(wide):
         return LEAST
     if change <= 0:
         return None
-    return math.ceil(trials.rounds * (wide / change) ** 2)
+    rounds = math.ceil(trials.rounds * (wide / change) ** 2)
+    return rounds if rounds <= _MOST_ROUNDS else None
 
 
 def disagreements(advice: Advice) -> list[str]:
@@ -143,7 +137,7 @@ def headline(advice: Advice) -> str:
             "No verdict: what was tried could not be told from the unchanged program in "
             f"{advice.trials.rounds} rounds."
         )
-    if not advice.verdicts:
+    if not (advice.verdicts or advice.trials.idle):
         return "No: this machine has no setting to try."
     if all(one.effect == "no effect" for one in advice.verdicts):
         return "No: nothing that was tried changed the program's memory."
@@ -159,23 +153,35 @@ def _memory(base: Trial, trial: Trial) -> str:
     return f"and {units.size(abs(more))} {'more' if more >= 0 else 'less'} memory "
 
 
+# Files of the kernel's settings, by the probe's names.
+_FILES = {
+    "thp": f"{advice.SETTINGS}/enabled",
+    "thp-defrag": f"{advice.SETTINGS}/defrag",
+    "thp-max-ptes-none": f"{advice.SETTINGS}/khugepaged/max_ptes_none",
+    "huge-pages": "/proc/sys/vm/nr_hugepages",
+}
+
+
 def to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:
     """Command lines that run the program with the setting; `file` has the advice."""
     candidate = verdict.trial.candidate
-    if candidate.no_huge_pages:
+    if candidate.thp != "own":
         return [f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"]
     variables = [f"{name}={shlex.quote(value)}" for name, value in candidate.environment.items()]
-    line = " ".join([*variables, shlex.join(command)])
-    if candidate.size == OWN:
-        return [line]
-    # Only that size was given when it was tried.
-    folder = advice.SETTINGS
-    kib = units.parse_size(candidate.size) >> 10
-    return [
-        f"echo inherit > {folder}/hugepages-{kib}kB/enabled     # as root, for all programs",
-        f"echo never > {folder}/hugepages-2048kB/enabled",
-        line,
-    ]
+    return [*_as_root(candidate.kernel), " ".join([*variables, shlex.join(command)])]
+
+
+def _as_root(settings: Sequence[str]) -> Iterator[str]:
+    """Command lines that set the kernel for all programs."""
+    note = "     # as root, for all programs"
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name in _FILES:
+            yield f"echo {value} > {_FILES[name]}{note}"
+        else:
+            # Only that size was given when it was tried.
+            yield f"echo inherit > {advice.SETTINGS}/hugepages-{value}kB/enabled{note}"
+            yield f"echo never > {advice.SETTINGS}/hugepages-2048kB/enabled"
 
 
 def quoted(advice: Advice, program: str, processor: str) -> str:

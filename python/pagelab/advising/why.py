@@ -11,7 +11,6 @@ from pagelab.advising import perf_stat
 from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.annotating import By
 from pagelab.machine import MachineBase
-from pagelab.measuring.given_pages import OWN
 from pagelab.results import Comparison, Run
 from pagelab.window import OF_PROGRAMS
 
@@ -90,7 +89,7 @@ def ask(
                 progress=progress,
             )
 
-    without = [one for one in candidates if one.no_huge_pages]
+    without = [one for one in candidates if one.thp == "none"]
     sizes = [own, *(["4K"] if without and own != "4K" else [])]
     unchanged = simulated({}, sizes)
     base = next(run for run in unchanged.runs if run.pages == own)
@@ -99,8 +98,9 @@ def ask(
     ended = _ended(unchanged)
     notes: list[str] = []
     for one in candidates:
-        if not one.no_huge_pages:
-            with_it = simulated(one.environment, [own if one.size == OWN else one.size])
+        # Code has one size of pages in the model, and the program's own choice is not recorded.
+        if one.thp == "own" and "PAGELAB_CODE" not in one.environment:
+            with_it = simulated(one.environment, [_size(one, own)])
             ended |= _ended(with_it)
             run = runs[one.name] = with_it.runs[0]
             if said := granted.why_none(run) or granted.fell_back(run):
@@ -131,6 +131,17 @@ def ask(
         perf_stat.command(found, command),
         perf_stat.expected(found, runs),
     )
+
+
+def _size(candidate: Candidate, own: str) -> str:
+    """The pages that a setting of the whole system gives, as `--pages` has them."""
+    for setting in candidate.kernel:
+        name, _, value = setting.partition("=")
+        if name == "folio-kib":
+            return f"{value}K" if int(value) < 1024 else "1M"
+        if name == "thp":
+            return _PAGES[value]
+    return own
 
 
 def _ended(comparison: Comparison) -> bool:

@@ -34,8 +34,8 @@ from pagelab.cli import options
 from pagelab.environment import given
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
 from pagelab.machine import MachineBase
-from pagelab.measuring import here, kind, probe
-from pagelab.measuring.given_pages import OWN, GivenPages
+from pagelab.measuring import here, kind, native
+from pagelab.measuring.kernel_settings import KernelSettings
 
 _FILE = "advice.json"
 
@@ -58,11 +58,13 @@ def advise(
     ] = 120,
     page_sizes: Annotated[
         str | None,
-        typer.Option("--pages", metavar="SIZES", help="Try these, too, as root: 16K to 1M."),
+        typer.Option("--pages", metavar="SIZES", help="Try these, too: 16K to 1M."),
     ] = None,
     allow_tuning: Annotated[
         bool,
-        typer.Option("--allow-tuning", help="Allow to set the kernel to --pages; undone after."),
+        typer.Option(
+            "--allow-tuning", help="As root, try settings of the whole system; undone after."
+        ),
     ] = False,
     load: Annotated[
         str | None,
@@ -104,20 +106,20 @@ def advise(
     recording.find(program[0])
     of_sites = named_sites.settings(sites)
     stdin = _stdin()
-    sizes = _between(page_sizes, allow_tuning=allow_tuning)
+    allowed = candidates.Allowed(_between(page_sizes, allow_tuning=allow_tuning), allow_tuning)
     name = Path(program[0]).name
     console = Console(stderr=as_json or markdown)
     notes = Console(stderr=True)
     with (
         jobs.ended_as_by_interrupt(),
         progress.display(notes, quiet=quiet) as meters,
-        GivenPages() as kernel,
+        KernelSettings() as kernel,
         Guard() as guard,
     ):
         meter = meters.meter(name, "running")
         one = Program(program, stdin, seconds, worked, guard)
         first = one.first(kernel)
-        found, missing = candidates.of(program, sizes, first.look.allocator, of_sites)
+        found, missing = candidates.of(program, first.look, allowed, first.run.wall, of_sites)
         say = partial(meter.update, 0, None)
         decided = verdict.decide(trials.run(one, found, kernel, seconds, say, first))
         meter.finish()
@@ -172,6 +174,8 @@ def _print(
         lines = verdict.to_type(decided.best, program, str(file))
         typer.echo("\n" + "".join(f"  {line}\n" for line in lines))
     console.print(show.table(decided))
+    if nothing := show.idle(decided):
+        console.print(nothing, highlight=False, markup=False)
     if decided.memory:
         console.print(f"model: with memory as in {decided.memory}.", highlight=False, markup=False)
     if found_why:
@@ -294,38 +298,17 @@ def run(
     ],
 ) -> None:
     """Become a program with the setting that an advice has found to help."""
-    setting = _setting(file)
+    setting = saved.load(file).setting
+    if setting is None:
+        raise UsageError(f"{file} has no setting that helps")
+    if setting.kernel:
+        raise UsageError(
+            f"{file} has a setting of the whole system, {' '.join(setting.kernel)}, that a "
+            "program cannot have alone: pagelab advise has printed what to type as root"
+        )
     recording.find(program[0])
-    become = list(program)
-    if setting.no_huge_pages:
-        become = [str(probe.find()), "exec", "--no-huge-pages", "--", *program]
+    become = native.become(program, setting.thp)
     try:
         os.execvpe(become[0], become, {**given(), **setting.environment})
     except OSError as error:
         raise PagelabError(f"cannot run {shlex.join(program)}: {error.strerror}") from error
-
-
-def _setting(file: Path) -> candidates.Candidate:
-    """The setting of an advice's file; raises UsageError for a file that is no advice."""
-    try:
-        text = file.read_text(encoding="utf-8")
-        advice_ = json.loads(text)
-        found = advice_["setting"] if advice_["schema"] == show.SCHEMA else None
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is no advice of `pagelab advise`") from error
-    if found is None:
-        raise UsageError(f"{file} has no setting that helps")
-    try:
-        if found["size"] != OWN:
-            raise UsageError(
-                f"{file} has pages of {found['size']}, a setting of the whole system that a "
-                "program cannot have alone: pagelab advise has printed what to type as root"
-            )
-        environment = {str(name): str(value) for name, value in found["environment"].items()}
-        return candidates.Candidate(
-            str(found["name"]), "", environment, found["no_huge_pages"] is True
-        )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is no advice of `pagelab advise`") from error

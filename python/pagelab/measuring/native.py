@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pagelab.environment import given
 from pagelab.errors import PagelabError
 from pagelab.measuring import looks, probe
-from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.looks import Buffers, Had, Watch
 from pagelab.measuring.result import Beside, Estimate
 from pagelab.progress import SECONDS_BETWEEN_LINES
@@ -28,6 +28,14 @@ _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # glibc's allocator asks for huge pages where they are only for who asks (tunables of glibc 2.35
 # and later). Both settings run with it, so that they allocate alike.
 TUNABLES = "glibc.malloc.hugetlb=1"
+
+# Transparent huge pages of a program: as the kernel gives them to all, none, or those it asks for.
+Thp = Literal["own", "none", "advised"]
+_FLAGS: dict[Thp, list[str]] = {
+    "own": [],
+    "none": ["--no-huge-pages"],
+    "advised": ["--only-advised-huge-pages"],
+}
 
 # Page sizes as `--pages` has them.
 SMALL = "4K"
@@ -255,20 +263,20 @@ def interleave(
     say: Callable[[str], None],
     between: Callable[[], None] = lambda: None,
     patience: float = _PATIENCE,
+    worth: Callable[[Mapping[str, Run]], Iterable[str]] = list,
 ) -> dict[str, list[Run]]:
     """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
 
     It takes five rounds at the least, if they can be had in `patience` times the budget. The first
-    one warms up files and is thrown away. `between` is called before each run.
+    one warms up files, and is for `worth` only, which says what goes on. `between` is called before
+    each run.
     Raises PagelabError when a program cannot be run or fails.
     """
     runs: dict[str, list[Run]] = {name: [] for name in settings}
     order = random.Random(1)
     begin = time.monotonic()
     said = 0.0
-    names = list(settings)
-    for name in names:
-        settings[name]()
+    names = list(worth({name: run_it() for name, run_it in settings.items()}))
     for rounds in count(1):
         order.shuffle(names)
         for name in names:
@@ -287,7 +295,7 @@ def interleave(
 def measure(
     command: list[str],
     pages: HugePages,
-    kernel: GivenPages,
+    kernel: KernelSettings,
     sizes: list[str],
     budget: float,
     say: Callable[[str], None],
@@ -306,7 +314,7 @@ def measure(
         cpu = had.quietest() if had and single else None
         if size != SMALL:
             kernel.give(size)
-        return run(command, pages.environment, huge=size != SMALL, cpu=cpu)
+        return run(command, pages.environment, "none" if size == SMALL else "own", cpu=cpu)
 
     def gathered(runs: Mapping[str, list[Run]]) -> Native:
         return _gathered(runs, sizes, had)
@@ -345,8 +353,8 @@ def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) 
 def run(
     command: list[str],
     environment: Mapping[str, str],
+    thp: Thp,
     *,
-    huge: bool,
     cpu: int | None = None,
     stdin: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
@@ -354,12 +362,12 @@ def run(
 ) -> Run:
     """One run, on a CPU if one is given, that reads `stdin` and complains to `stderr`.
 
-    Without `huge` it has no huge pages, whatever the kernel's setting is. `started` makes, of the
+    `thp` is of the program alone, whatever the kernel's setting is. `started` makes, of the
     process's number, what is around the run.
     """
     begin = time.monotonic()
     with (
-        running(command, environment, huge=huge, cpu=cpu, stdin=stdin, stderr=stderr) as process,
+        running(command, environment, thp, cpu=cpu, stdin=stdin, stderr=stderr) as process,
         started(process.pid),
     ):
         usage = ended(process)
@@ -369,25 +377,27 @@ def run(
     return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, cpu)
 
 
+def become(command: list[str], thp: Thp, *more: str) -> list[str]:
+    """The command by which the probe becomes a program: the settings are that one's alone."""
+    return [str(probe.find()), "exec", *_FLAGS[thp], *more, "--", *command]
+
+
 @contextmanager
 def running(
     command: list[str],
     environment: Mapping[str, str],
+    thp: Thp,
     *,
-    huge: bool,
     cpu: int | None = None,
     stdin: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program that was started; it and what it starts are killed if anything is raised here."""
-    # The probe becomes the program, so that the settings are the program's alone.
-    become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"])]
     # Whoever it disturbs would not know of it.
-    become += [f"--end-with-parent={os.getpid()}"]
-    become += ["--cpu", str(cpu)] if cpu is not None else []
-    become += ["--", *command]
+    more = [f"--end-with-parent={os.getpid()}"]
+    more += ["--cpu", str(cpu)] if cpu is not None else []
     with subprocess.Popen(
-        become,
+        become(command, thp, *more),
         stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=stderr,

@@ -38,7 +38,7 @@ from pagelab.measuring import (
 )
 from pagelab.measuring import validate as chain
 from pagelab.measuring.agreement import Agreement, Change
-from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.looks import Watch
 from pagelab.measuring.native import HugePages, Native
 from pagelab.measuring.result import Beside, Measurement
@@ -220,7 +220,7 @@ def agree(asked: Asked, say: probe.Say, notes: Console, quiet: bool) -> Validati
         try:
             with (
                 progress.display(notes, quiet=quiet) as meters,
-                GivenPages() as kernel,
+                KernelSettings() as kernel,
                 _watching(measurement, say) as watch,
             ):
                 measure = partial(

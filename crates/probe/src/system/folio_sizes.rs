@@ -5,7 +5,6 @@ use super::environment::THP;
 use super::mapping::HUGE;
 use super::tuning::Tuning;
 use super::{Refused, files};
-use std::io::{self, BufRead, Write};
 
 /// Sizes in bytes that this kernel knows, ascending.
 pub fn sizes() -> Vec<usize> {
@@ -51,40 +50,6 @@ pub fn give(tuning: &mut Tuning, chosen: usize, text: &str) -> Result<(), Refuse
         if setting(bytes).as_deref() != Some(text) {
             tuning.set(path(bytes), text)?;
         }
-    }
-    Ok(())
-}
-
-/// Gives what each line of `wanted` names until that ends: a size in KiB, or `own` for what the
-/// kernel was set to. Answers each with a line, `ok` once it is so.
-///
-/// A size is given to whom huge pages are given: `inherit` (Linux 6.8).
-///
-/// # Errors
-/// When a line names no size of this kernel, a setting may not be changed, or nobody reads.
-pub fn serve(
-    tuning: &mut Tuning,
-    wanted: impl BufRead,
-    mut answers: impl Write,
-) -> Result<(), Refused> {
-    for line in wanted.lines() {
-        let line = line.map_err(|e| Refused::because("reading which size is wanted", e))?;
-        if line == "own" {
-            tuning.undo()?;
-        } else {
-            let bytes = line.parse::<usize>().ok().and_then(|k| k.checked_mul(1024));
-            let known = bytes.filter(|&bytes| setting(bytes).is_some());
-            let bytes = known.ok_or_else(|| {
-                let what = format!("pages of {line} KiB");
-                let have: Vec<_> = sizes().iter().map(|b| (b >> 10).to_string()).collect();
-                let why = format!("this kernel has those of {} KiB", have.join(", "));
-                Refused::because(what, io::Error::other(why))
-            })?;
-            give(tuning, bytes, "inherit")?;
-        }
-        writeln!(answers, "ok")
-            .and_then(|()| answers.flush())
-            .map_err(|e| Refused::because("answering", e))?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ pub mod folio_sizes;
 pub mod frames;
 pub mod mapping;
 pub mod process;
+pub mod settings;
 pub mod tuning;
 
 /// A request that the system refused.

@@ -37,13 +37,16 @@ pub fn end_with_parent(parent: u32, signal: libc::c_int) -> bool {
     unsafe { libc::getppid() as u32 == parent }
 }
 
-/// Has the kernel give this process, and what it becomes, no transparent huge pages.
+/// Has the kernel give this process, and what it becomes, no transparent huge pages; or none but where
+/// madvise(2) asks for them.
 ///
 /// # Errors
-/// What prctl(2) says.
-pub fn forgo_huge_pages() -> Result<(), Refused> {
+/// What prctl(2) says; a kernel before Linux 6.18 knows no exception.
+pub fn forgo_huge_pages(except_advised: bool) -> Result<(), Refused> {
+    // include/uapi/linux/prctl.h, PR_THP_DISABLE_EXCEPT_ADVISED.
+    let flags = if except_advised { 2 } else { 0 };
     // SAFETY: numbers only.
-    if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } != 0 {
+    if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, flags, 0, 0) } != 0 {
         return Err(Refused::last("prctl(PR_SET_THP_DISABLE)"));
     }
     Ok(())

@@ -92,8 +92,8 @@ def values(runs: list[Run], metric: Metric) -> list[float]:
 def _run(variant: Variant, asking: Mapping[str, str]) -> Run:
     # A program that is compared with and without huge pages asks for memory alike.
     asks = {} if variant.huge_pages is None else asking
-    huge = variant.huge_pages is not False
-    return native.run(variant.command, {**asks, **variant.environment}, huge=huge)
+    thp: native.Thp = "none" if variant.huge_pages is False else "own"
+    return native.run(variant.command, {**asks, **variant.environment}, thp)
 
 
 def _files(command: list[str]) -> list[Path]:
