@@ -1,6 +1,8 @@
 """Settings are advised that help, by runs that show it, and no others."""
 
+import csv
 import dataclasses
+import io
 import json
 import math
 import os
@@ -265,6 +267,18 @@ def test_the_program_runs_no_more_often_than_it_has_to(tmp_path: Path) -> None:
     idle = len(found["idle"])
     assert idle > 0
     assert len(count.read_text()) == settings * (found["rounds"] + 1) + idle
+
+
+def test_rows_for_other_programs_are_the_rounds(tmp_path: Path) -> None:
+    done = _run(
+        *("advise", "-q", "--export", "csv", "--time", "1", "--out", str(tmp_path), "--"),
+        *(sys.executable, "-c", TOUCHES, "8"),
+    )
+    found = json.loads((tmp_path / "advice.json").read_text())
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == found["rounds"] * (len(found["tried"]) + 2)
+    walls = [float(row["wall"]) for row in rows if row["setting"] == "unchanged"]
+    assert walls == [run["wall"] for run in found["unchanged"]["runs"]]
 
 
 def test_tunables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:

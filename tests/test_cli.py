@@ -1,5 +1,7 @@
 """The command line as a user meets it: help, names, mistakes, exit codes."""
 
+import csv
+import io
 import json
 import shutil
 import subprocess
@@ -194,3 +196,14 @@ def test_doctor_names_an_emulator_of_the_version_that_it_says() -> None:
     version, path = checks["emulator"]["found"].splitlines()[0].split(", ")
     said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
     assert said.startswith(version)
+
+
+def test_rows_for_other_programs_are_those_of_the_result(tmp_path: Path) -> None:
+    workload = ("-w", "pointer-chase:pages=100,loads=1000", "-d", "radix,dpt", "--pages", "4K,2M")
+    done = pagelab("compare", "-q", *workload, "-o", "out", "--export", "csv", cwd=tmp_path)
+    runs = json.loads((tmp_path / "out" / "result.json").read_text())["runs"]
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(row["design"], row["pages"]) for row in rows] == [
+        (run["design"], run["pages"]) for run in runs
+    ]
+    assert [int(row["cycles.total"]) for row in rows] == [run["cycles"]["total"] for run in runs]

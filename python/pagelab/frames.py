@@ -23,6 +23,17 @@ def arrow(rows: Sequence[Mapping[str, Any]]) -> "pyarrow.Table":
     return pyarrow.table({key: column([row.get(key) for row in flattened]) for key in columns})
 
 
+def csv(table: "pyarrow.Table") -> str:
+    """A table as RFC 4180 has it; without columns of lists, for which it has no place."""
+    import pyarrow
+    from pyarrow import csv
+
+    plain = [name for name in table.column_names if not pyarrow.types.is_nested(table[name].type)]
+    sink = pyarrow.BufferOutputStream()
+    csv.write_csv(table.select(plain), sink)
+    return str(sink.getvalue().to_pybytes(), "utf-8")
+
+
 def polars_frame(table: "pyarrow.Table") -> "polars.DataFrame":
     """The same in polars. Raises PagelabError where polars is not installed."""
     try:

@@ -85,7 +85,8 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     if decision.effect == "hurts":
         as_long = _as_long(decision.gain.value)
         return f"No: {best} would run {program} {decision.gain} slower{as_long}{more}."
-    return f"No: {best} would make no difference ({change}){more}."
+    to_it = f" to {program}" if _ended_early(comparison) else ""
+    return f"No: {best} would make no difference{to_it} ({change}){more}."
 
 
 def _as_long(gain: float) -> str:

@@ -120,6 +120,16 @@ def as_json(
     }
 
 
+def rows(advice: Advice) -> list[dict[str, Any]]:
+    """A row a run, of all rounds."""
+    trials = advice.trials
+    return [
+        {"setting": one.candidate.name, "round": at, **run.as_json()}
+        for one in (trials.base, trials.again, *trials.others)
+        for at, run in enumerate(one.runs, 1)
+    ]
+
+
 def _model(why: Why) -> dict[str, Any]:
     return {
         "machine": why.machine,

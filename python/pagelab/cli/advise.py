@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pagelab import advice, jobs, pages, progress, recording, store
+from pagelab import advice, frames, jobs, pages, progress, recording, store
 from pagelab import sites as whose
 from pagelab.advising import (
     candidates,
@@ -86,6 +86,7 @@ def advise(
         bool, typer.Option("--markdown", help="Print the answer for an issue or a README.")
     ] = False,
     as_json: options.Json = False,
+    export: options.Export = None,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Say which setting of this machine makes a program faster, by running it with each.
@@ -96,9 +97,8 @@ def advise(
     a file, and it must end by itself with status 0.
 
     A server is run with --load, which works it and ends; it is then asked to end by SIGTERM.
-    Its processor time for that load is compared, or with --metric what the load gets done.
-
-    Ctrl-C ends with the answer so far.
+    Its processor time for that load is compared, or with --metric what the load gets done. Ctrl-C
+    ends with the answer so far.
     """
     store.check(out)
     worked = _load(load, metric, explain=explain)
@@ -108,7 +108,7 @@ def advise(
     stdin = _stdin()
     allowed = candidates.Allowed(_between(page_sizes, allow_tuning=allow_tuning), allow_tuning)
     name = Path(program[0]).name
-    console = Console(stderr=as_json or markdown)
+    console = Console(stderr=as_json or markdown or export is not None)
     notes = Console(stderr=True)
     with (
         jobs.ended_as_by_interrupt(),
@@ -141,6 +141,8 @@ def advise(
         _save(file, result, found_why)
     if as_json:
         typer.echo(json.dumps(result, indent=1))
+    elif export:
+        typer.echo(frames.csv(frames.arrow(show.rows(decided))), nl=False)
     elif markdown:
         typer.echo(show.markdown(decided, program, str(file)))
     else:

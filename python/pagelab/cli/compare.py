@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pagelab import api, live, recording, store, units
+from pagelab import api, frames, live, recording, store, units
 from pagelab import sites as whose
 from pagelab import window as window_
 from pagelab.cli import complete, options
@@ -106,17 +106,18 @@ def compare(
     dask: options.Dask = None,
     jobs: _Jobs = None,
     as_json: options.Json = False,
+    export: options.Export = None,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Say what each page-table design would do to a program.
 
     Records PROGRAM (or takes a trace or workload), simulates it under every design, prints a
     table and writes report.html, result.json and result.parquet into a result directory. Of a long
-    PROGRAM pieces are taken, and it is ended when they say enough (see --full).
+    PROGRAM pieces are taken, and it is ended when they say enough (see --full). Ctrl-C, as SIGTERM,
+    ends the program or the simulation and compares what there is.
 
-    Ctrl-C ends the program, or the simulation, and compares what there is, as SIGTERM does.
-    Exits with the program's own status; 125 where pagelab fails, 126 or 127 where the program
-    cannot be run or is not there, 130 (SIGTERM: 143) where the simulation was stopped.
+    Exits with the program's own status; 125 where pagelab fails, 126 or 127 where PROGRAM cannot be
+    run or is not there, 130 (SIGTERM: 143) where the simulation was stopped.
     """
     store.check(out)  # First: measuring the machine may take minutes.
     window = window_.parse(skip, limit, sample, in_instructions, warm_up)
@@ -129,14 +130,13 @@ def compare(
     )
     machine = machine or options.usual_machine(asked, quiet=quiet)
     machines = options.fragmented(options.machines(machine, changes), buddyinfo, quiet=quiet)
-    # A wrong key is said before the program runs, and so is a design that will come to nothing.
+    # A wrong key, or a design that comes to nothing, is said before the program runs.
     on: dict[str, Any] = {"machine": machines, "pages": sizes, "seed": seed, "heat_map": heat_map}
     how = {"follow_exec": follow_exec, "code": code, "sites": sites, "qemu": qemu, "cpu": cpu}
     work = api.check(chosen, build=bool(program), progress=not quiet, **on)
     directory = store.directory(out, name)
-    following = None
     with store.nothing_left_of(directory), ExitStack() as stack:
-        file = directory / f"{name}.trace"
+        file, following = directory / f"{name}.trace", None
         if isinstance(asked, list):
             if live.can_follow(work, copies, jobs, elsewhere=bool(dask or parallel)):
                 following = stack.enter_context(live.Following(work, window, precision / 100))
@@ -144,7 +144,7 @@ def compare(
                 asked,
                 file,
                 window,
-                as_json=as_json,
+                to_stderr=as_json or export is not None,
                 quiet=quiet,
                 **how,
                 seconds=120 if seconds is None and window.sample else seconds,
@@ -168,8 +168,8 @@ def compare(
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
-        show_ = partial(_show, comparison, rest=file, as_json=as_json, quiet=quiet)
-        options.save_and_show(lambda: comparison.save(directory), show_)
+        shown = partial(_show, comparison, rest=file, as_json=as_json, export=export, quiet=quiet)
+        options.save_and_show(lambda: comparison.save(directory), shown)
     _leave(comparison)
 
 
@@ -215,9 +215,9 @@ def _part(window: Window, designs: list[Design] | None, *, full: bool, whole: bo
 
 
 def _record(
-    program: list[str], file: Path, window: Window, *, as_json: bool, quiet: bool, **how: Any
+    program: list[str], file: Path, window: Window, *, to_stderr: bool, quiet: bool, **how: Any
 ) -> Recording:
-    with recording.stdout_to_stderr(when=as_json):
+    with recording.stdout_to_stderr(when=to_stderr):
         recorded = api.record(program, file, window=window, progress=not quiet, **how)
     if not quiet:
         text = f"pagelab: {summary(recorded)}"
@@ -226,9 +226,18 @@ def _record(
 
 
 def _show(
-    comparison: Comparison, page: Path | None, *, rest: Path, as_json: bool, quiet: bool
+    comparison: Comparison,
+    page: Path | None,
+    *,
+    rest: Path,
+    as_json: bool,
+    export: str | None,
+    quiet: bool,
 ) -> None:
     """Prints what was found; it may be a part only of `rest`, a recording."""
+    if export:
+        typer.echo(frames.csv(comparison.to_arrow()), nl=False)
+        return
     if as_json:
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -95,6 +95,10 @@ System = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Export = Annotated[
+    Literal["csv"] | None,
+    typer.Option("--export", help="Print rows for other programs on standard output instead."),
+]
 IsQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
 Skip = Annotated[
     str | None, typer.Option("--skip", help="Leave out the first N accesses (5000, 10M, 1.5G).")
