@@ -31,6 +31,8 @@ from advice_programs import Program
 STUDENT = 2.756
 # A change of less than this is none, as for `advise`.
 NONE = 0.01
+# The gain of a setting that did nothing.
+NOTHING = {"median": 1.0, "low": 1.0, "high": 1.0}
 
 
 def asked(program: Program, folder: Path, seconds: int, *, why: bool) -> dict[str, Any]:
@@ -100,10 +102,12 @@ def direction(low: float, high: float, least: float) -> int:
 def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str]:
     """The cells of a program."""
     advice = asked(program, folder, options.time, why=False)
-    tried = [one for one in advice["tried"] if one["thp"] == "own"]
-    engaged = [one for one in tried if one["effect"] != "no effect"]
+    engaged = [one for one in advice["tried"] if one["effect"] != "no effect"]
     name = advice["setting"]["name"] if advice["setting"] else None
-    chosen = next((one for one in tried if one["name"] == name), (engaged or tried)[0])
+    # Of settings that did nothing any will do.
+    idle = [{**one, "effect": "no effect", "faster": NOTHING} for one in advice["idle"]]
+    tried = [one for one in (*engaged, *idle) if one["thp"] == "own"]
+    chosen = next((one for one in tried if one["name"] == name), tried[0])
     file = folder / f"{program.name.replace(' ', '-')}-truth.json"
     if not file.exists():
         file.write_text(json.dumps(truth(program, chosen["environment"], options.rounds)))
@@ -116,7 +120,8 @@ def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str
     predicted = None
     if options.why and not program.load:
         model = asked(program, folder, 10, why=True)["tried"]
-        predicted = next(one["predicted"] for one in model if one["name"] == chosen["name"])
+        predictions = {one["name"]: one["predicted"] for one in model}
+        predicted = predictions.get(chosen["name"])
     runs = advice["unchanged"]["runs"]
     return [
         program.name,
