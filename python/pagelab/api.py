@@ -295,7 +295,7 @@ def _simulated(
         jobs = jobs or 1
     # Pipes are refused where pieces are read.
     times = 0 if in_pieces else len(work)
-    with readable.stand_ins(described, times=times, stop=stop) as files:
+    with readable.substitutes(described, times=times, stop=stop) as files:
         read = files.of(described)
         grows = not readable.has_pipe(read)
         work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]

@@ -125,7 +125,7 @@ class Following:
 
     def _simulate(self, trace: Path) -> Ended:
         described = Trace(trace).describe(self.window.of_what_was_recorded)
-        with readable.stand_ins(described, times=1, stop=self._stop) as files:
+        with readable.substitutes(described, times=1, stop=self._stop) as files:
             work = [
                 replace(one, source=files.of(described), so_far=partial(self._seen, place))
                 for place, one in enumerate(self.simulations)

@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass
-class StandIns:
+class Substitutes:
     """A folder with what is read instead of other files, by the names of those."""
 
     folder: Path
@@ -70,7 +70,7 @@ def has_pipe(source: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def stand_ins(source: dict[str, Any], *, times: int, stop: Stop) -> Iterator[StandIns]:
+def substitutes(source: dict[str, Any], *, times: int, stop: Stop) -> Iterator[Substitutes]:
     """Files that can be read `times` times, each by a name that is text.
 
     They are gone at the end, however that comes. Raises PagelabError when a pipe cannot be copied,
@@ -81,10 +81,10 @@ def stand_ins(source: dict[str, Any], *, times: int, stop: Stop) -> Iterator[Sta
     copied = [path for path in copied if is_pipe(path)]
     linked = [path for path in dict.fromkeys(paths) if path not in copied and not _is_text(path)]
     if not copied and not linked:
-        yield StandIns(Path())
+        yield Substitutes(Path())
         return
     with tempfile.TemporaryDirectory(prefix="pagelab-", ignore_cleanup_errors=True) as folder:
-        found = StandIns(Path(folder))
+        found = Substitutes(Path(folder))
         for number, path in enumerate([*copied, *linked]):
             # Kept, as the layout of a ChampSim trace is told by its name, too.
             instead = found.folder / str(number) / (as_text(Path(path).name) or "trace")

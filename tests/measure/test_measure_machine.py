@@ -11,7 +11,7 @@ from pagelab import _core
 from pagelab.errors import PagelabError
 from pagelab.measuring import cores, machine, validate
 from pagelab.measuring.entry import BASE
-from pagelab.measuring.result import Beside, Estimate, Measurement, SharedLevel
+from pagelab.measuring.result import Conditions, Estimate, Measurement, SharedLevel
 
 
 def test_the_preset_is_one_the_simulator_takes(measurement: Measurement, tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_what_was_found_beside_a_program_is_so_in_the_preset(zen4_guest: Measure
         no_conclusion=None,
     )
     # Nearer than three quarters of what memory takes in the curve, which is of another minute.
-    found = Beside(
+    found = Conditions(
         memory_ns=Estimate(median=300.0, low=290.0, high=310.0, samples=9),
         reads=Estimate(median=21.0, low=20.0, high=22.0, samples=9),
         moves=Estimate(median=30.0, low=28.0, high=32.0, samples=9),
@@ -400,10 +400,10 @@ def test_what_was_found_beside_a_program_is_so_in_the_preset(zen4_guest: Measure
         assert now["caches"][level_of_curve] == then["caches"][level_of_curve]
     # What tells nothing does not take the place of what does.
     poor = level.model_copy(update={"lines": 9_999, "no_conclusion": "the fit leaves 40 %"})
-    kept = zen4_guest.beside(found).beside(Beside(level=poor)).shared_level()
+    kept = zen4_guest.beside(found).beside(Conditions(level=poor)).shared_level()
     assert kept == level
     # What was not looked at is as it was measured.
-    assert tomllib.loads(machine.preset(zen4_guest, "here", Beside()).toml()) == then
+    assert tomllib.loads(machine.preset(zen4_guest, "here", Conditions()).toml()) == then
     assert raw["flushed_ns"]["median"] == 163.0
 
 

@@ -35,7 +35,7 @@ from pagelab.measuring import (
 )
 from pagelab.measuring.agreement import Agreement, Change, Predicted
 from pagelab.measuring.kernel_settings import KernelSettings
-from pagelab.measuring.looks import Buffers, Core, Had, Look, Watch
+from pagelab.measuring.looks import Buffers, Core, CoreStates, Look, Watch
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.measuring.serving import Serving
 from pagelab.results import Run as Run_
@@ -357,7 +357,7 @@ HALF_AS_WIDE = Buffers(128, 32, 3)
 
 
 def test_what_is_half_for_a_part_of_the_time_is_split_so() -> None:
-    had = Had(ZEN_3)
+    had = CoreStates(ZEN_3)
     assert had.split(0.25) == {ZEN_3: 0.75, HALF_OF_IT: 0.25}
     # Too small a share is not told from disturbances.
     assert had.split(0.04) == {ZEN_3: 1.0}
@@ -387,14 +387,14 @@ def test_a_run_has_the_core_to_itself_between_looks_that_say_so(
     all_looks = [
         Look(at, {4: Core(a), 7: Core(b)}) for at, (a, b) in zip(times, found, strict=True)
     ]
-    around = Had(ZEN_3, all_looks).around(began, ended)
+    around = CoreStates(ZEN_3, all_looks).around(began, ended)
     assert looks.alone(looks.halves(around, cpu)) is alone
 
 
 def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
     found = [Look(at, {0: Core(a), 1: Core(b)}) for at, a, b in ((1.0, 0.0, 1.0), (2.0, 0.5, 0.1))]
-    assert Had(ZEN_3, found).quietest() == 1
-    assert Had(ZEN_3).quietest() is None
+    assert CoreStates(ZEN_3, found).quietest() == 1
+    assert CoreStates(ZEN_3).quietest() is None
 
 
 CORE = ("half", "width", "memory_ns", "reads", "moves", "life")
@@ -499,7 +499,7 @@ def test_what_memory_took_is_said() -> None:
             Look(at, {0: Core(0.0, None, took, read)})
             for at, took, read in ((-1.0, ns - 5, 10.0), (99.0, ns + 5, 30.0))
         )
-        row.native.had = Had(ZEN_3, [before, since])
+        row.native.had = CoreStates(ZEN_3, [before, since])
     said = "A line of memory took {} ns and one core read 20 GB/s beside them"
     assert any(said.format("150 to 170") in sentence for sentence in agreement.summary(rows))
     assert any(said.format("150") in sentence for sentence in agreement.summary(rows[:1]))
@@ -589,7 +589,7 @@ def test_a_program_is_simulated_with_what_the_core_had(tmp_path: Path) -> None:
     trace.write_text("\n".join(lines) + "\n")
 
     def predicted(half: float) -> Predicted:
-        shares = Had(ZEN_3).split(half)
+        shares = CoreStates(ZEN_3).split(half)
         with progress.display(Console(stderr=True), quiet=True) as display:
             [found] = predict.simulate_in_turns(
                 trace, "zen4", "radix", ["thp"], [], shares, display

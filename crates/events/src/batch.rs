@@ -139,7 +139,7 @@ impl Mispredicted {
 
 /// So many regular executions in a row, which are of the same blocks as all others of this chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Alike {
+pub struct ChainRun {
     /// The first of them, by its number in the flow.
     pub entry: u32,
     /// Number of them.
@@ -191,7 +191,7 @@ pub struct Batch {
     pub regular: Vec<bool>,
     /// Executions of the same blocks as others, in the order of the flow. Only a hint, too, and counts only beside
     /// [`Batch::regular`].
-    pub alike: Vec<Alike>,
+    pub alike: Vec<ChainRun>,
     /// Blocks and files that this batch or a later one refers to.
     pub definitions: Vec<Definition>,
 }

@@ -20,7 +20,7 @@ mod touched;
 mod trace;
 mod window;
 
-pub use batch::{Access, Alike, Batch, Begun, Mispredicted, Op};
+pub use batch::{Access, Batch, Begun, ChainRun, Mispredicted, Op};
 pub use code::{
     AllocationCall, AllocationSite, CodeBlock, CodeTable, Definition, Flow, Follows, Frame,
     Instruction, MAX_SITES, NO_SITE, Range,

@@ -1,7 +1,7 @@
 //! Executions come back that have another block's form, and those that a batch's end cuts through.
 
 use pagelab_events::{
-    Access, Alike, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Op, Source,
+    Access, Batch, ChainRun, CodeBlock, Control, Definition, Flow, Follows, Metadata, Op, Source,
     TraceReader, TraceWriter,
 };
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ impl Stream {
 
     /// Executes blocks in a row, all of which wait for the same load, and says which chain they are.
     fn execute_chain(&mut self, chain: u32, blocks: &[u32], turn: u64, load: u32) {
-        self.batch.alike.push(Alike {
+        self.batch.alike.push(ChainRun {
             entry: self.batch.flow.len() as u32,
             entries: blocks.len() as u32,
             chain,

@@ -51,14 +51,14 @@ pub fn judge(
     walks: impl Iterator<Item = Result<(u32, GuestWalk), GuestError>>,
 ) -> Result<Judged, GuestError> {
     let mut judged = Judged::default();
-    let mut tree: Option<Beside<Radix>> = None;
-    let mut hashed: Option<Beside<Dpt>> = None;
+    let mut tree: Option<Mirror<Radix>> = None;
+    let mut hashed: Option<Mirror<Dpt>> = None;
     for walk in walks {
         let (process, walk) = walk?;
         if let Some(registers) = &walk.hashed {
             let beside = match &mut hashed {
                 Some(beside) => beside,
-                None => hashed.insert(Beside::new(dpt().map_err(too_much)?)),
+                None => hashed.insert(Mirror::new(dpt().map_err(too_much)?)),
             };
             beside.frames.count = u32::try_from(registers.frames()).map_err(too_much)?;
             if beside.frames.count == 0 {
@@ -75,7 +75,7 @@ pub fn judge(
             (None, Some((_, size))) => {
                 judged.levels = walk.levels(size);
                 let radix = radix(judged.levels).map_err(too_much)?;
-                tree.insert(Beside::new(radix))
+                tree.insert(Mirror::new(radix))
             }
             (None, None) => {
                 judged.faults += 1;
@@ -91,7 +91,7 @@ pub fn judge(
 impl Judged {
     fn add<T: PageTable>(
         &mut self,
-        beside: &mut Beside<T>,
+        beside: &mut Mirror<T>,
         process: u32,
         space: u32,
         walk: &GuestWalk,
@@ -195,7 +195,7 @@ fn dpt() -> Result<Dpt, ConfigError> {
 }
 
 /// A page table of the simulator with what the guest has mapped.
-struct Beside<T> {
+struct Mirror<T> {
     table: T,
     directory: PageDirectory,
     spaces: Spaces,
@@ -205,9 +205,9 @@ struct Beside<T> {
     work: Work,
 }
 
-impl<T: PageTable> Beside<T> {
+impl<T: PageTable> Mirror<T> {
     fn new(table: T) -> Self {
-        Beside {
+        Mirror {
             table,
             directory: PageDirectory::new(),
             spaces: Spaces::default(),

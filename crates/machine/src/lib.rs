@@ -36,7 +36,7 @@ pub use error::{BuildError, RunError, SimulateError};
 pub use fetch::{FetchCacheConfig, FetchConfig};
 pub use machine::Machine;
 pub use machine::counts::{RunCounts, WalkCacheCounts};
-pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchConfig, Walks};
+pub use mmu::{CachePort, Conventional, Found, Hit, Mmu, Port, Request, TlbPrefetchConfig, Walks};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use run::pieces::{

@@ -5,7 +5,7 @@ use crate::chain::LINE;
 use crate::core_speed;
 use crate::detect::{Curve, shared_level};
 use crate::flushed_lines::FlushedLines;
-use crate::parts::{Ahead, Failure, Use, beyond_caches, touched_life};
+use crate::parts::{Failure, ReorderBufferCheck, Use, beyond_caches, touched_life};
 use crate::places::Places;
 use crate::random_loads::{WALKERS, spreads};
 use crate::rounds::timed;
@@ -92,7 +92,7 @@ pub fn serve(
     wanted: impl BufRead,
     mut answers: impl Write,
 ) -> Result<(), Failure> {
-    let mut looks = Looks::new(between, rng)?;
+    let mut looks = Sampler::new(between, rng)?;
     for line in wanted.lines() {
         let line = line.map_err(|e| Refused::because("reading what is wanted", e))?;
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
@@ -115,8 +115,8 @@ fn no_such(line: &str) -> Failure {
     Failure::Lacking(format!("no such look: {line}"))
 }
 
-struct Looks {
-    ahead: Ahead,
+struct Sampler {
+    ahead: ReorderBufferCheck,
     flushed: FlushedLines,
     cpus: Vec<usize>,
     /// Lines that the level before the last one holds.
@@ -125,11 +125,11 @@ struct Looks {
     next: usize,
 }
 
-impl Looks {
-    fn new(between: usize, rng: &mut Rng) -> Result<Looks, Failure> {
+impl Sampler {
+    fn new(between: usize, rng: &mut Rng) -> Result<Sampler, Failure> {
         let (region, _) = beyond_caches()?;
-        Ok(Looks {
-            ahead: Ahead::new(between, region, rng)?,
+        Ok(Sampler {
+            ahead: ReorderBufferCheck::new(between, region, rng)?,
             flushed: FlushedLines::new()?,
             cpus: process::cpus()?,
             below: claims::before_last(&claims::caches()) / LINE as u64,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagelab_events::{Alike, Batch, Flow, Op, Stores, dependence::of_two};
+use pagelab_events::{Batch, ChainRun, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{AddressFrom, Block, Entry, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     crossings: Box<[Crossing]>,
     /// For several the number of the last, and what is said of them in the flow, from 0 on.
     pub(crate) last: Option<usize>,
-    alike: Box<[Alike]>,
+    alike: Box<[ChainRun]>,
     starts: Box<[(u32, u32)]>,
     /// Places of the others: so far from an earlier one, or always the same.
     placed: Box<[Placed]>,
@@ -217,7 +217,7 @@ impl Plan {
         plan.code = last.code;
         plan.last = Some(blocks[blocks.len() - 1]);
         let parts = blocks.chunks(PART).enumerate();
-        let alike = parts.map(|(part, blocks)| Alike {
+        let alike = parts.map(|(part, blocks)| ChainRun {
             entry: (part * PART) as u32,
             entries: blocks.len() as u32,
             chain: numbers.fetch_add(1, Ordering::Relaxed),
@@ -391,7 +391,7 @@ impl Plan {
         if let Some(code) = self.code {
             let first = batch.len() as u32;
             let entries = batch.flow.len() as u32;
-            batch.alike.extend(self.alike.iter().map(|alike| Alike {
+            batch.alike.extend(self.alike.iter().map(|alike| ChainRun {
                 entry: entries + alike.entry,
                 ..*alike
             }));

@@ -20,7 +20,7 @@ pub(crate) struct Thread {
     at: Position,
     chains: Chains,
     /// For each script entry of the current block the number and the address of its last access.
-    made: Vec<Made>,
+    made: Vec<LastAccess>,
     /// Accesses before the current block.
     before_block: u64,
     /// Script entries done.
@@ -30,7 +30,7 @@ pub(crate) struct Thread {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Made {
+struct LastAccess {
     number: u64,
     address: u64,
 }
@@ -54,7 +54,7 @@ impl Thread {
         Thread {
             at: Position::new(),
             chains: Chains::new(chains),
-            made: vec![Made::default(); MAX_ENTRIES],
+            made: vec![LastAccess::default(); MAX_ENTRIES],
             before_block: 0,
             position: 0,
             block: None,
@@ -341,7 +341,7 @@ impl Thread {
         let gap = instruction.saturating_sub(self.at.next) as u32;
         let continues = instruction < self.at.next;
         self.at.next = self.at.next.max(instruction + 1);
-        self.made[index] = Made {
+        self.made[index] = LastAccess {
             number: self.at.accesses,
             address,
         };

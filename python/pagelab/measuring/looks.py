@@ -81,7 +81,7 @@ class Look(NamedTuple):
 
 
 @dataclass
-class Had:
+class CoreStates:
     """State of the cores while a program ran. `whole` is all that one has of buffers.
 
     `level` is the last level as loads at random found it meanwhile, in some `rounds`.
@@ -141,15 +141,15 @@ class Watch:
     """
 
     def __init__(self, whole: Buffers, say: probe.Say) -> None:
-        self.had = Had(whole)
+        self.had = CoreStates(whole)
         self._probe = Serving("looks", str(round(whole.reorder * _BETWEEN)))
         self._say = say
         self._fails = False
         self._level_due = 0.0
 
-    def begin(self) -> Had:
+    def begin(self) -> CoreStates:
         """Forgets what was found; what is found from now on."""
-        self.had = Had(self.had.whole)
+        self.had = CoreStates(self.had.whole)
         self._level_due = 0.0
         return self.had
 

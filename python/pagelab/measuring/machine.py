@@ -18,7 +18,7 @@ from pagelab.measuring import cores, machine_caches, machine_code, machine_core,
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
-from pagelab.measuring.result import Beside, Environment, Measurement, Step, Stepped
+from pagelab.measuring.result import Conditions, Environment, Measurement, Step, Stepped
 
 # Bytes of a leaf entry.
 LEAF = 8
@@ -104,7 +104,7 @@ class Preset:
         }
 
 
-def preset(measurement: Measurement, name: str, found_beside: Beside | None = None) -> Preset:
+def preset(measurement: Measurement, name: str, found_beside: Conditions | None = None) -> Preset:
     """The preset, but as was found beside a program, where that is known.
 
     Raises PagelabError when caches or TLBs were not measured.
@@ -162,7 +162,7 @@ def preset(measurement: Measurement, name: str, found_beside: Beside | None = No
 
 
 def write(
-    measurement: Measurement, name: str, path: Path, found_beside: Beside | None = None
+    measurement: Measurement, name: str, path: Path, found_beside: Conditions | None = None
 ) -> Preset:
     """Writes the preset; raises PagelabError when it cannot."""
     made = preset(measurement, name, found_beside)

@@ -19,8 +19,8 @@ from pagelab.environment import given
 from pagelab.errors import PagelabError
 from pagelab.measuring import looks, probe
 from pagelab.measuring.kernel_settings import KernelSettings
-from pagelab.measuring.looks import Buffers, Had, Watch
-from pagelab.measuring.result import Beside, Estimate
+from pagelab.measuring.looks import Buffers, CoreStates, Watch
+from pagelab.measuring.result import Conditions, Estimate
 from pagelab.progress import SECONDS_BETWEEN_LINES
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -154,15 +154,15 @@ class Native:
     small: list[Run] = field(default_factory=list)
     larger: dict[str, list[Run]] = field(default_factory=dict)
     rounds: int = 0
-    had: Had | None = None
+    had: CoreStates | None = None
     half: float | None = None
     alone: bool = False
 
     @property
-    def beside(self) -> Beside:
+    def beside(self) -> Conditions:
         """Findings around these runs, where they ran; nothing where nobody looked."""
         if self.had is None:
-            return Beside()
+            return Conditions()
         # Short runs lie between the same two looks.
         around = {
             (look.at, cpu): core
@@ -171,7 +171,7 @@ class Native:
             for cpu, core in look.cores.items()
             if run.bound in (None, cpu)
         }.values()
-        return Beside(
+        return Conditions(
             memory_ns=_estimate(core.memory_ns for core in around),
             reads=_estimate(core.reads for core in around),
             moves=_estimate(core.moves for core in around),
@@ -334,7 +334,7 @@ def measure(
     return gathered(runs)
 
 
-def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) -> Native:
+def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: CoreStates | None) -> Native:
     """Undisturbed rounds, if they are enough, by what was looked at."""
     found = [
         [looks.halves(had.around(run.began, run.ended), run.bound) if had else [] for run in of]

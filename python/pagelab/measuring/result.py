@@ -119,7 +119,7 @@ class SharedLevel(_Model):
     explains: bool = False
 
 
-class Beside(_Model):
+class Conditions(_Model):
     """Findings beside a program's runs, as far as that was looked at.
 
     Nanoseconds that a line of memory took; 10^9 bytes a second that one core read in order, and
@@ -245,7 +245,7 @@ class Measurement(_Model):
         parts = {name: part for name, part in self.parts.items() if name != "idle"}
         return self.model_copy(update={"parts": parts})
 
-    def beside(self, found: Beside) -> "Measurement":
+    def beside(self, found: Conditions) -> "Measurement":
         """The same, but as was found beside a program: what moves by the minute."""
         caches = dict(self.parts.get("caches", {}))
         memory = dict(self.parts.get("memory", {}))

@@ -41,7 +41,7 @@ from pagelab.measuring.agreement import Agreement, Change
 from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.looks import Watch
 from pagelab.measuring.native import HugePages, Native
-from pagelab.measuring.result import Beside, Measurement
+from pagelab.measuring.result import Conditions, Measurement
 from pagelab.measuring.suite import Program
 from pagelab.pages import parse
 
@@ -57,7 +57,7 @@ class Machine(NamedTuple):
     name: str
     measurement: Measurement | None = None
 
-    def beside(self, found: Beside, say: probe.Say) -> None:
+    def beside(self, found: Conditions, say: probe.Say) -> None:
         """Has the machine be as was found beside a program's runs, and else as it was measured."""
         if self.measurement is None:
             return

@@ -6,7 +6,7 @@ use super::prefetching::{
 };
 use super::private::PrivateCaches;
 use super::shared::SharedCache;
-use crate::caches::coherence::Taken;
+use crate::caches::coherence::CoreReferences;
 use crate::caches::served::Served;
 use crate::caches::unknown::Unknown;
 use crate::config::{FilledPages, WalksEnter};
@@ -113,7 +113,7 @@ pub(crate) fn reference<S: Simd>(
         drop_unneeded_pairs(&mut scratch.held, &descents[..len], outgoing);
     }
     if let Some(directory) = &mut shared.directory {
-        len = directory.take(Taken {
+        len = directory.take(CoreReferences {
             caches,
             core,
             references: parts.references,

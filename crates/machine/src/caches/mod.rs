@@ -1,10 +1,10 @@
 //! The caches: what a chunk's references find in each level.
 
-pub(crate) mod beside;
 pub(crate) mod coherence;
 mod descent;
 mod descriptions;
 mod levels;
+pub(crate) mod neighbour_pages;
 pub(crate) mod other_pages;
 pub(crate) mod others;
 mod outcomes;

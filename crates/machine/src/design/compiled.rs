@@ -7,7 +7,7 @@ pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<Ran, BuildError>;
 
 /// A design around the conventional TLB and some page tables, as its folder says.
 #[derive(Debug)]
-pub(crate) struct Around {
+pub(crate) struct Composed {
     /// One line about it.
     pub(crate) description: &'static str,
     /// By the name of the page table.

@@ -29,7 +29,7 @@ const NONE: u64 = u64::MAX;
 
 /// Result of a look for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Lookup {
     AtHand,
     /// It is not, or may not have come yet.
     Missing,
@@ -98,23 +98,23 @@ impl FrontEnd {
         line: u64,
         counts: &mut FetchCounts,
         name: impl FnOnce(u64) -> Result<PageId, DirectoryFull>,
-    ) -> Result<Look, DirectoryFull> {
+    ) -> Result<Lookup, DirectoryFull> {
         if line == self.line {
-            return Ok(Look::AtHand);
+            return Ok(Lookup::AtHand);
         }
         if line >> LINES_SHIFT != self.page {
             let page = name(line << LINE_SHIFT)?;
             let Some(pfn) = self.tlb.get(page.0).map(Pfn) else {
-                return Ok(Look::Missing);
+                return Ok(Lookup::Missing);
             };
             counts.tlb_lookups += 1;
             self.translated(line, page, pfn);
         }
         if self.cache.get(self.physical(line)) != Some(0) {
-            return Ok(Look::Missing);
+            return Ok(Lookup::Missing);
         }
         self.fetched(line, counts);
-        Ok(Look::AtHand)
+        Ok(Lookup::AtHand)
     }
 
     /// Looks a page up in the TLB.

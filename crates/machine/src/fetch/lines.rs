@@ -8,7 +8,7 @@ pub(crate) struct BlockLines {
     blocks: Vec<Block>,
     /// By the same, the line of a block that has one; else [`NO_LINE`].
     only_lines: Vec<u64>,
-    later: Vec<Later>,
+    later: Vec<FollowingLine>,
     sites: u32,
 }
 
@@ -36,7 +36,7 @@ static UNKNOWN: Block = Block {
 
 /// A line of a block that is not its first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Later {
+pub(crate) struct FollowingLine {
     /// Accesses that the instructions before usually make.
     pub(crate) accesses: u32,
     /// The first instruction that needs it.
@@ -66,7 +66,7 @@ impl BlockLines {
             while length > 0 && last != line_of(byte - 1) {
                 last = last.wrapping_add(1) & (u64::MAX >> LINE_SHIFT);
                 let before = order.partition_point(|&of| usize::from(of) < instruction);
-                self.later.push(Later {
+                self.later.push(FollowingLine {
                     accesses: before as u32,
                     instruction: instruction as u32,
                 });
@@ -120,7 +120,7 @@ impl BlockLines {
 
     /// One of the block's other lines.
     #[inline(always)]
-    pub(crate) fn later(&self, block: &Block, number: u32) -> Later {
+    pub(crate) fn later(&self, block: &Block, number: u32) -> FollowingLine {
         self.later[(block.begin + number) as usize]
     }
 }

@@ -13,6 +13,6 @@ mod lines;
 
 pub use config::{FetchCacheConfig, FetchConfig};
 pub(crate) use counts::FetchCounts;
-pub(crate) use front_end::{FrontEnd, Held, LINES_SHIFT, Look};
+pub(crate) use front_end::{FrontEnd, Held, LINES_SHIFT, Lookup};
 pub(crate) use instruction_side::Fetch;
-pub(crate) use lines::{Block, BlockLines, Later};
+pub(crate) use lines::{Block, BlockLines, FollowingLine};

@@ -1,7 +1,7 @@
 //! A machine from its description.
 
 use super::{CoreState, Machine};
-use crate::caches::beside::Beside;
+use crate::caches::neighbour_pages::NeighbourPages;
 use crate::caches::others::Others;
 use crate::caches::served::Served;
 use crate::caches::{PrivateCaches, SharedCache};
@@ -18,7 +18,7 @@ use crate::machine::counts::MachineCounts;
 use crate::machine::gib_cache::GibCache;
 use crate::machine::sharing::Sharing;
 use crate::memory::MainMemory;
-use crate::mmu::{Looks, Mmu, Walks};
+use crate::mmu::{CachePort, Mmu, Walks};
 use crate::timing::arithmetic::Computing;
 use crate::timing::look_ahead::LookAhead;
 use crate::timing::{Counts, FreeClocks, Latencies, Pending};
@@ -76,7 +76,7 @@ impl<M: Mmu> Machine<M> {
             .then(|| FreeClocks::new(config, &latencies, &core))
             .transpose()?;
         let memory = MainMemory::new(config)?;
-        let looks = Looks::new(config.cores, memory.takes_write_backs());
+        let looks = CachePort::new(config.cores, memory.takes_write_backs());
         let chunk = Chunk {
             write_backs: memory.takes_write_backs().then(Vec::new),
             ..Chunk::default()
@@ -105,7 +105,7 @@ impl<M: Mmu> Machine<M> {
             directory: PageDirectory::new(),
             gibs: GibCache::new(),
             chunk,
-            beside: Beside::default(),
+            beside: NeighbourPages::default(),
             mispredicted: Vec::new(),
             dep: Vec::new(),
             walks: Walks::new(),

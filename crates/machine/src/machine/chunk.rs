@@ -2,7 +2,7 @@ use crate::caches::Scratch;
 use crate::caches::served::Served;
 use crate::machine::buffer::Buffer;
 use crate::machine::requests::{Early, Prefetch, TlbMiss};
-use crate::mmu::Ahead;
+use crate::mmu::PrefetchWalk;
 use pagelab_addr::{LINE_BYTES, LINE_SHIFT};
 use pagelab_events::Op;
 use pagelab_memory::{Access, MOST_ASKED};
@@ -40,7 +40,7 @@ pub(crate) struct Chunk {
     /// TLB misses of the requests with `SLOW`.
     pub(crate) tlb_misses: Buffer<TlbMiss>,
     /// The walks of these that nothing waits for, with their fixed times in slots.
-    pub(crate) ahead: Vec<Ahead>,
+    pub(crate) ahead: Vec<PrefetchWalk>,
     /// Lines fetched by guess while walks are made.
     pub(crate) early: Vec<Early>,
     /// Modified lines that left the last level, with the place of the reference on whose account

@@ -9,7 +9,7 @@ pub(crate) mod sharing;
 pub(crate) mod turns;
 pub(crate) mod virtual_machine;
 
-use crate::caches::beside::Beside;
+use crate::caches::neighbour_pages::NeighbourPages;
 use crate::caches::others::Others;
 use crate::caches::unknown::Unknown;
 use crate::caches::{self, PrivateCaches, SharedCache};
@@ -25,7 +25,7 @@ use crate::machine::counts::MachineCounts;
 use crate::machine::gib_cache::GibCache;
 use crate::machine::sharing::Sharing;
 use crate::memory::MainMemory;
-use crate::mmu::{Looks, Mmu, Walks};
+use crate::mmu::{CachePort, Mmu, Walks};
 use crate::timing::arithmetic::Computing;
 use crate::timing::look_ahead::LookAhead;
 use crate::timing::{self, Accesses, Counts, Executed, FreeClocks, Latencies, Paths, Pending};
@@ -86,13 +86,13 @@ pub struct Machine<M> {
     pub(crate) mmu: M,
     /// Counters of its page table.
     pub(crate) page_table_counters: fn(&M) -> Value,
-    pub(crate) looks: Looks,
+    pub(crate) looks: CachePort,
     pub(crate) os: Os,
     pub(crate) directory: PageDirectory,
     pub(crate) gibs: GibCache,
     pub(crate) chunk: Chunk,
     /// Pages in which prefetchers go on from the chunk's.
-    beside: Beside,
+    beside: NeighbourPages,
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, Mispredicted)>,
     /// Distances, on its core, to what the chunk's accesses wait for, just after another thread's turn.

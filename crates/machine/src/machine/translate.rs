@@ -4,7 +4,7 @@ use crate::config::FilledPages;
 use crate::error::RunError;
 use crate::machine::chunk::CHUNK;
 use crate::machine::requests::{TlbMiss, request};
-use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
+use crate::mmu::{Found, Hit, Mmu, PrefetchWalk, Request, Walks};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::simd::{Baseline, Simd};
@@ -414,7 +414,7 @@ impl<M: Mmu> Machine<M> {
         tlb_miss.cached.behind = reads;
         tlb_miss.cached.ahead = ahead.len() as u8;
         let slots = self.slots_per_cycle as u32;
-        let in_slots = ahead.drain(..).map(|ahead| Ahead {
+        let in_slots = ahead.drain(..).map(|ahead| PrefetchWalk {
             walk: ahead.walk * slots,
             ..ahead
         });

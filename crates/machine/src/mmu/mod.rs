@@ -28,6 +28,6 @@ pub(crate) use around_conventional::AroundConventional;
 pub(crate) use configured::{ConfiguredMmu, ConfiguredTable, ConfiguredTlb};
 pub use contract::{Found, Hit, Mmu, Request};
 pub use conventional::Conventional;
-pub use port::{Looks, Port};
+pub use port::{CachePort, Port};
 pub use tlb_prefetch::TlbPrefetchConfig;
-pub use walks::{Ahead, Walks};
+pub use walks::{PrefetchWalk, Walks};

@@ -12,7 +12,7 @@ use std::iter::once;
 
 /// State of the machine for a design that looks into caches.
 #[derive(Debug)]
-pub struct Looks {
+pub struct CachePort {
     /// A reference at a time on its way through the caches.
     one: Chunk,
     /// For each core: references of data and walks that its second-level cache did not have.
@@ -27,7 +27,7 @@ pub struct Port<'a> {
     pub(crate) shared: &'a mut SharedCache,
     pub(crate) directory: &'a PageDirectory,
     pub(crate) chunk: &'a mut Chunk,
-    pub(crate) looks: &'a mut Looks,
+    pub(crate) looks: &'a mut CachePort,
     /// Instruction that is translated for.
     pub(crate) instruction: u32,
 }
@@ -42,9 +42,9 @@ pub struct Reads {
 }
 
 /// Outcome of one reference to a line of translations.
-struct Taken(Option<CacheAccess>);
+struct OneReference(Option<CacheAccess>);
 
-impl Outcome for Taken {
+impl Outcome for OneReference {
     #[inline(always)]
     fn of(&mut self, _: usize, access: CacheAccess) {
         self.0 = Some(access);
@@ -55,9 +55,9 @@ impl Outcome for Taken {
     }
 }
 
-impl Looks {
+impl CachePort {
     pub(crate) fn new(cores: u32, write_backs: bool) -> Self {
-        Looks {
+        CachePort {
             one: Chunk {
                 write_backs: write_backs.then(Vec::new),
                 ..Chunk::default()
@@ -215,7 +215,7 @@ impl Port<'_> {
         let holds = self.holds(line);
         if holds {
             let l2 = &mut self.caches[self.core].l2;
-            l2.access_all::<Baseline>(once(line), &mut Taken(None));
+            l2.access_all::<Baseline>(once(line), &mut OneReference(None));
         }
         holds
     }
@@ -227,7 +227,7 @@ impl Port<'_> {
         if let Some(from) = from {
             l2.remove(from);
         }
-        let mut taken = Taken(None);
+        let mut taken = OneReference(None);
         l2.access_all::<Baseline>(once(into), &mut taken);
         let Some(CacheAccess {
             evicts_modified: true,

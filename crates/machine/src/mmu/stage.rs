@@ -3,7 +3,7 @@
 use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
 use crate::machine::chunk::Chunk;
-use crate::mmu::{Found, Hit, Looks, Mmu, Port, Request, Walks};
+use crate::mmu::{CachePort, Found, Hit, Mmu, Port, Request, Walks};
 use pagelab_addr::PageDirectory;
 use pagelab_events::NO_SITE;
 use pagelab_memory::MODIFY;
@@ -16,7 +16,7 @@ pub(super) struct Stage {
     pub(super) shared: SharedCache,
     pub(super) directory: PageDirectory,
     pub(super) chunk: Chunk,
-    looks: Looks,
+    looks: CachePort,
     pub(super) walks: Walks,
 }
 
@@ -34,7 +34,7 @@ impl Stage {
             shared: SharedCache::new(&config.caches, 1, 1).unwrap(),
             directory: PageDirectory::new(),
             chunk: Chunk::default(),
-            looks: Looks::new(1, false),
+            looks: CachePort::new(1, false),
             walks: Walks::new(),
         }
     }

@@ -9,12 +9,12 @@ pub struct Walks {
     /// other.
     pub behind: Walk,
     /// List of these walks.
-    pub ahead: Vec<Ahead>,
+    pub ahead: Vec<PrefetchWalk>,
 }
 
 /// A walk that nothing waits for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ahead {
+pub struct PrefetchWalk {
     /// The page that is ready when it ends, if it is prefetched and there, and log2 of the base
     /// pages around it that are.
     pub page: Option<(u32, u8)>,

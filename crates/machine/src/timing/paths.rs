@@ -6,7 +6,7 @@ use super::task::{Read, Task, Walk};
 use crate::caches::served::Served;
 use crate::machine::requests::{Early, Prefetch, request};
 use crate::memory::MainMemory;
-use crate::mmu::Ahead;
+use crate::mmu::PrefetchWalk;
 use pagelab_cpu::{Core, Idle, RobEntry, Trapped};
 use pagelab_memory::MODIFY;
 
@@ -53,7 +53,7 @@ impl Paths<'_> {
     pub(super) fn find(
         &mut self,
         walk: &Walk,
-        (reads, ahead): (&[Read], &[Ahead]),
+        (reads, ahead): (&[Read], &[PrefetchWalk]),
         task: (u8, u32),
         start: u64,
         asked: u64,
@@ -74,7 +74,7 @@ impl Paths<'_> {
     pub(super) fn find_cached(
         &mut self,
         walk: &Walk,
-        (reads, ahead): (&[Read], &[Ahead]),
+        (reads, ahead): (&[Read], &[PrefetchWalk]),
         (bits, page): (u8, u32),
         start: u64,
         asked: u64,

@@ -2,7 +2,7 @@ use super::accesses::loads;
 use super::paths::Paths;
 use super::task::{Read, Task, Walk};
 use crate::machine::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch};
-use crate::mmu::Ahead;
+use crate::mmu::PrefetchWalk;
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;
@@ -21,7 +21,7 @@ pub(crate) struct Pending {
     /// Walks, which few entries have, at the same places.
     walks: Box<[(Walk, [Read; READS])]>,
     prefetches: Box<[[Prefetch; MAX_PREFETCHES]]>,
-    ahead: Box<[[Ahead; MOST_AHEAD]]>,
+    ahead: Box<[[PrefetchWalk; MOST_AHEAD]]>,
     early: Box<[[Early; MOST_EARLY]]>,
     /// The reads of a walk that is not put aside.
     long: Vec<Read>,
@@ -275,7 +275,7 @@ impl Pending {
         entry: RobEntry,
         task: Task,
         waits: Waits,
-        walk: Option<(Walk, &[Ahead])>,
+        walk: Option<(Walk, &[PrefetchWalk])>,
         SideFetches { prefetches, early }: SideFetches,
     ) {
         let access = self.add(paths, entry);

@@ -4,7 +4,7 @@ use super::pending::{self, Pending, SideFetches};
 use super::task::{Read, Task, Walk};
 use crate::caches::served::Served;
 use crate::machine::requests::{Early, Prefetch, TlbMiss, request};
-use crate::mmu::Ahead;
+use crate::mmu::PrefetchWalk;
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_memory::MODIFY;
 
@@ -39,7 +39,7 @@ pub(super) struct Slow<'a> {
     pub(super) steps: &'a [u8],
     pub(super) write_backs: &'a [(u32, u32)],
     pub(super) prefetches: &'a [Prefetch],
-    pub(super) ahead: &'a [Ahead],
+    pub(super) ahead: &'a [PrefetchWalk],
     pub(super) early: &'a [Early],
 }
 
@@ -48,7 +48,7 @@ struct Misses<'a> {
     faults: &'a [TlbMiss],
     walk: Option<&'a TlbMiss>,
     /// Walks that follow it, for which nothing waits.
-    ahead: &'a [Ahead],
+    ahead: &'a [PrefetchWalk],
 }
 
 impl<'a> Slow<'a> {

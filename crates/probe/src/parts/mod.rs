@@ -25,7 +25,7 @@ use fastrand::Rng;
 pub(crate) use faults::{Use, touched_life};
 use serde::Serialize;
 use serde_json::{Value, json};
-pub(crate) use window::Ahead;
+pub(crate) use window::ReorderBufferCheck;
 
 /// Every part, in the order in which a whole run takes them.
 pub const PARTS: &[Part] = &[

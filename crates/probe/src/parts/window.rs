@@ -41,7 +41,7 @@ const LOADS: u64 = 1024;
 /// Loads that are waited for one after the other take twice as long as together; this is between.
 const APART: f64 = 1.5;
 
-/// Pairs of samples of [`Ahead::share_apart`].
+/// Pairs of samples of [`ReorderBufferCheck::share_apart`].
 const PAIRS: usize = 32;
 
 /// Instructions between two loads.
@@ -161,7 +161,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
 }
 
 /// Tells now and then whether a core has all of its reorder buffer.
-pub(crate) struct Ahead {
+pub(crate) struct ReorderBufferCheck {
     few: Compiled,
     many: Compiled,
     at: Pair,
@@ -169,19 +169,23 @@ pub(crate) struct Ahead {
     region: Region,
 }
 
-impl Ahead {
+impl ReorderBufferCheck {
     /// Samples for cores that, with all of it, have room for `between` instructions between two loads. The first half
     /// of `region` is what they load, from memory.
     ///
     /// # Errors
     /// When memory is short, or this processor's code is not known.
-    pub(crate) fn new(between: usize, mut region: Region, rng: &mut Rng) -> Result<Ahead, Failure> {
+    pub(crate) fn new(
+        between: usize,
+        mut region: Region,
+        rng: &mut Rng,
+    ) -> Result<ReorderBufferCheck, Failure> {
         if !cfg!(target_arch = "x86_64") {
             return Err(Failure::Lacking("not written for this processor".into()));
         }
         let order = region.first(region.count() as u64 / 2, rng);
         let [first, second] = region.chain(&order).two();
-        Ok(Ahead {
+        Ok(ReorderBufferCheck {
             few: Compiled::new(Filler::Additions, Filler::Additions.lengths()[0])?,
             many: Compiled::new(Filler::Additions, between)?,
             at: Pair { first, second },

@@ -21,7 +21,7 @@ use crate::guest;
 type Bytes = EndianSlice<'static, LittleEndian>;
 
 /// Known rules and files. Taken in order by those who hold the lock of the order of calls, as a fork does.
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: Mutex<Option<RuleCache>> = Mutex::new(None);
 
 /// Return addresses of the calls that led to the function with this frame, its own first. There the caller's frame
 /// pointer lies, and the return address behind it.
@@ -36,7 +36,7 @@ pub fn callers(frame: u64) -> Vec<u64> {
         frame: at[0],
     };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_with(Known::default);
+    let known = known.get_or_insert_with(RuleCache::default);
     let mut callers = vec![here.address];
     while callers.len() < MOST_FRAMES {
         match known.rule(here.address).and_then(|rule| rule.caller(here)) {
@@ -53,7 +53,7 @@ pub fn forget_at(address: u64, bytes: u64) {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let start = guest::host_address(address);
     let end = start.saturating_add(bytes);
-    let reaches = |known: &Known| known.modules.iter().any(|m| m.start < end && start < m.end);
+    let reaches = |known: &RuleCache| known.modules.iter().any(|m| m.start < end && start < m.end);
     if known.as_ref().is_some_and(reaches) {
         *known = None;
     }
@@ -106,12 +106,12 @@ impl Rule {
 
 /// Rules by return address, and the files that they are from.
 #[derive(Default)]
-struct Known {
+struct RuleCache {
     rules: HashMap<u64, Option<Rule>>,
     modules: Vec<Module>,
 }
 
-impl Known {
+impl RuleCache {
     fn rule(&mut self, address: u64) -> Option<Rule> {
         if let Some(&rule) = self.rules.get(&address) {
             return rule;

@@ -1,4 +1,4 @@
-use super::alike::Alike;
+use super::common_fields::CommonFields;
 use super::forms;
 use super::shapes::{Numbering, Shape};
 use super::{
@@ -153,7 +153,7 @@ impl Encoder {
     }
 
     /// Tells of an execution that had this form what others have in common with it.
-    pub fn tell(&self, usual: &[UsualAccess], form: usize, alike: &mut Alike) {
+    pub fn tell(&self, usual: &[UsualAccess], form: usize, alike: &mut CommonFields) {
         for (access, made) in usual.iter().zip(&self.made[form..]) {
             alike.push(access, made);
         }
@@ -161,7 +161,7 @@ impl Encoder {
 
     /// True if the next accesses depend on loads as those that are alike.
     #[inline(always)]
-    pub fn are_alike(&self, deps: &[u32], alike: &Alike) -> bool {
+    pub fn are_alike(&self, deps: &[u32], alike: &CommonFields) -> bool {
         let before = &self.deps[self.len..];
         before
             .first_chunk()
@@ -176,7 +176,7 @@ impl Encoder {
 
     /// Appends accesses that are alike, but for their forms.
     #[inline(always)]
-    pub fn push_alike(&mut self, addrs: &[u64], deps: &[u32], alike: &Alike) {
+    pub fn push_alike(&mut self, addrs: &[u64], deps: &[u32], alike: &CommonFields) {
         let first = self.len;
         // One by one: they are few, and a call to copy them takes longer.
         for (to, &dep) in self.deps[WINDOW + first..].iter_mut().zip(deps) {

@@ -83,11 +83,11 @@ pub struct Form {
 pub struct Layout {
     decoder: Option<forms::Decoder>,
     last_codes: Option<LastCodes>,
-    made: Made,
+    made: Dictionary,
 }
 
 /// The forms that there were so far, and what they are made of.
-struct Made {
+struct Dictionary {
     /// By code. No access of a sound chunk has a code beyond its dictionary.
     shapes: Box<[Shape; MAX_ACCESSES]>,
     known: usize,
@@ -102,7 +102,7 @@ struct Made {
 
 impl Layout {
     pub fn new() -> Layout {
-        let made = Made {
+        let made = Dictionary {
             shapes: boxed(),
             known: 0,
             codes: Vec::new(),
@@ -185,7 +185,7 @@ impl Layout {
 
     /// True if all codes have shapes.
     pub fn is_sound(&self) -> bool {
-        let Made { codes, known, .. } = &self.made;
+        let Dictionary { codes, known, .. } = &self.made;
         let highest = codes.iter().copied().fold(0, u16::max);
         codes.is_empty() || usize::from(highest) < *known
     }
@@ -212,7 +212,7 @@ impl Layout {
     }
 }
 
-impl Made {
+impl Dictionary {
     fn start(&mut self, streams: &Streams) -> Result<(), &'static str> {
         let halves = streams.codes_low.iter().zip(&streams.codes_high);
         self.codes.clear();

@@ -10,8 +10,8 @@
 //! (Predicting values from a hash of what came before: Sazeides and Smith, "The Predictability of
 //! Data Values", MICRO 1997; for traces: Burtscher, "VPC3", SIGMETRICS 2004.)
 
-mod alike;
 mod columns;
+mod common_fields;
 mod decoder;
 mod encoder;
 mod forms;
@@ -19,8 +19,8 @@ mod layout;
 mod limits;
 mod shapes;
 
-pub use alike::Alike;
 pub use columns::{BATCH, Columns, Work};
+pub use common_fields::CommonFields;
 pub use decoder::{Decoder, before};
 pub use encoder::{Encoder, Execution};
 pub use forms::MAX_STREAM as MAX_FORMS;

@@ -5,7 +5,7 @@
 //! block is whether its form is still remembered.
 
 use super::executions::Executions;
-use crate::Alike;
+use crate::ChainRun;
 use crate::trace::accesses;
 
 /// The most chains of which anything is remembered.
@@ -47,7 +47,7 @@ pub struct Variant {
     gap: u32,
     /// Instructions after the last access.
     pub rest: u32,
-    pub accesses: accesses::Alike,
+    pub accesses: accesses::CommonFields,
 }
 
 /// Not the number of a form.
@@ -71,7 +71,7 @@ impl Chains {
     #[inline(always)]
     pub fn find(
         &mut self,
-        alike: &Alike,
+        alike: &ChainRun,
         accesses: &mut accesses::Encoder,
         deps: &[u32],
         gap: u32,
@@ -90,7 +90,7 @@ impl Chains {
     }
 
     /// Such executions are appended one by one, from access `from` of the batch on.
-    pub fn meet(&mut self, alike: &Alike, from: usize, gap: u32) {
+    pub fn meet(&mut self, alike: &ChainRun, from: usize, gap: u32) {
         self.meeting.entries = 0;
         if alike.chain >= MOST {
             return;

@@ -3,7 +3,7 @@ use super::executions::{Executions, Walk};
 use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD};
 use crate::trace::accesses::{self, Execution};
 use crate::trace::varint::{put, zigzag};
-use crate::{Alike, Batch, CodeTable, Flow};
+use crate::{Batch, ChainRun, CodeTable, Flow};
 
 /// Encodes the code of one chunk after the other.
 pub struct Encoder {
@@ -211,7 +211,7 @@ impl Encoder {
 
     /// Common facts of executions from this entry of the flow on, if any are known.
     #[inline(always)]
-    fn alike<'a>(&mut self, alike: &'a [Alike], entry: usize) -> Option<&'a Alike> {
+    fn alike<'a>(&mut self, alike: &'a [ChainRun], entry: usize) -> Option<&'a ChainRun> {
         while let Some(next) = alike.get(self.next_alike) {
             if next.entry as usize > entry {
                 return None;
@@ -234,7 +234,7 @@ impl Encoder {
         batch: &Batch,
         flow: &[(u32, Flow)],
         until: usize,
-        alike: &Alike,
+        alike: &ChainRun,
         pending: u32,
     ) -> Option<u32> {
         let &(end, Flow::Block(_)) = flow.get(alike.entries as usize)? else {

@@ -70,7 +70,7 @@ impl Hasher for LineHasher {
 }
 
 /// A chunk of one core's references that have gone through its own levels.
-pub(crate) struct Taken<'a> {
+pub(crate) struct CoreReferences<'a> {
     pub(crate) caches: &'a mut [PrivateCaches],
     pub(crate) core: usize,
     pub(crate) references: &'a [u32],
@@ -91,7 +91,7 @@ impl Directory {
     /// Changes what the other cores hold as a chunk of references asks. Returns how many of its
     /// descents still go on to the last level: those come first.
     #[inline(never)]
-    pub(crate) fn take(&mut self, mut taken: Taken) -> usize {
+    pub(crate) fn take(&mut self, mut taken: CoreReferences) -> usize {
         taken.invalidating.clear();
         let outgoing = taken.references.len();
         let mut next = 0;
@@ -124,7 +124,7 @@ impl Directory {
     }
 
     /// Stores to lines that the core has.
-    fn stores(&mut self, taken: &mut Taken, places: Range<usize>) {
+    fn stores(&mut self, taken: &mut CoreReferences, places: Range<usize>) {
         for place in places {
             if self.shared == 0 {
                 return;
@@ -145,7 +145,7 @@ impl Directory {
     }
 
     /// Fetches a line that the core has not; returns what goes on to the last level.
-    fn fetch(&mut self, taken: &mut Taken, line: u32, place: u32) -> Option<Descent> {
+    fn fetch(&mut self, taken: &mut CoreReferences, line: u32, place: u32) -> Option<Descent> {
         let outgoing = taken.references.len() as u32;
         let store = place < outgoing && taken.references[place as usize] & MODIFY != 0;
         let holders = self.lines.get(&line).copied().unwrap_or_default();
@@ -177,13 +177,13 @@ impl Directory {
         modified.then_some((line | MODIFY, place | OUT))
     }
 
-    fn transferred(&mut self, taken: &mut Taken, place: u32) {
+    fn transferred(&mut self, taken: &mut CoreReferences, place: u32) {
         self.counts.transfers += 1;
         taken.answers[place as usize] = Served::OtherCore;
     }
 
     /// Takes a line out of other cores' caches: the core is to be its owner.
-    fn invalidate(&mut self, taken: &mut Taken, line: u32, others: u64) {
+    fn invalidate(&mut self, taken: &mut CoreReferences, line: u32, others: u64) {
         self.counts.invalidations += u64::from(others.count_ones());
         for other in cores(others) {
             taken.caches[other].l1.remove(line);
@@ -224,7 +224,7 @@ impl PrivateCaches {
 }
 
 /// The cores that hold a line beside the one whose references are taken.
-fn others(taken: &Taken, holders: Holders, line: u32) -> u64 {
+fn others(taken: &CoreReferences, holders: Holders, line: u32) -> u64 {
     cores(holders.cores & !bit(taken.core))
         .filter(|&other| taken.caches[other].modified(line).is_some())
         .fold(0, |others, other| others | bit(other))

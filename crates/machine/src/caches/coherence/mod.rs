@@ -12,4 +12,4 @@ mod directory;
 mod tests;
 
 pub use directory::CoherenceCounts;
-pub(crate) use directory::{Directory, MAX_CORES, Taken};
+pub(crate) use directory::{CoreReferences, Directory, MAX_CORES};

@@ -5,7 +5,7 @@ mod miss;
 use super::gib_cache::GibCache;
 use super::{Cursor, Machine};
 use crate::error::RunError;
-use crate::fetch::{Block, BlockLines, Fetch, FetchCounts, FrontEnd, Later, Look};
+use crate::fetch::{Block, BlockLines, Fetch, FetchCounts, FollowingLine, FrontEnd, Lookup};
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, DirectoryFull, PageDirectory};
 use pagelab_events::{Batch, Flow};
@@ -45,7 +45,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     #[inline(always)]
-    fn look(&mut self, front_end: &mut FrontEnd, line: u64) -> Result<Look, DirectoryFull> {
+    fn look(&mut self, front_end: &mut FrontEnd, line: u64) -> Result<Lookup, DirectoryFull> {
         let name = |addr| self.gibs.page(self.directory, self.asid, addr);
         front_end.look(line, self.counts, name)
     }
@@ -81,7 +81,7 @@ impl Search<'_> {
             if access >= self.end {
                 return Ok(Some(Step::Until(self.end)));
             }
-            if self.look(front_end, line)? == Look::Missing {
+            if self.look(front_end, line)? == Lookup::Missing {
                 return Ok(Some(self.missing(core, access, line, site)));
             }
             cursor.begun += 1;
@@ -100,14 +100,14 @@ impl Search<'_> {
         (start, next): (usize, usize),
     ) -> Result<Option<Step>, DirectoryFull> {
         // The access that comes after a line; no later one than that after the block.
-        let access = |later: Later| (start + later.accesses as usize).min(next);
+        let access = |later: FollowingLine| (start + later.accesses as usize).min(next);
         while *number <= block.others {
             let later = *number - 1;
             if next >= self.end && access(self.lines.later(block, later)) >= self.end {
                 return Ok(Some(Step::Until(self.end)));
             }
             let line = block.first.wrapping_add(u64::from(*number));
-            if self.look(front_end, line)? == Look::Missing {
+            if self.look(front_end, line)? == Lookup::Missing {
                 let later = self.lines.later(block, later);
                 let site = block.site + later.instruction;
                 return Ok(Some(self.missing(core, access(later), line, site)));
@@ -223,7 +223,7 @@ impl<M: Mmu> Machine<M> {
             };
             let start = start as usize;
             if number == 0 {
-                if search.look(front_end, block.first)? == Look::Missing {
+                if search.look(front_end, block.first)? == Lookup::Missing {
                     break search.missing(core, start, block.first, block.site);
                 }
                 if block.others == 0 {

@@ -13,7 +13,7 @@ use super::counters::counters;
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
 use crate::caches::served::Served;
 use crate::config::MachineConfig;
-use crate::design::compiled::{Around, compiled};
+use crate::design::compiled::{Composed, compiled};
 use crate::mmu::ConfiguredTable;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};
 use pagelab_memory::simd::Simd;
@@ -24,7 +24,7 @@ use pagelab_translation::{
 use sets::Sets;
 use std::borrow::Cow;
 
-pub(crate) const DESIGN: Around = Around {
+pub(crate) const DESIGN: Composed = Composed {
     description: "a TLB of many mebibytes in memory, whose lines the data caches hold",
     with: &[
         ("radix", compiled::<PomTlb<Radix>>()),

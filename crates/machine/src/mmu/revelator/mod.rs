@@ -11,7 +11,7 @@ pub use config::RevelatorConfig;
 
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
 use crate::config::MachineConfig;
-use crate::design::compiled::{Around, compiled};
+use crate::design::compiled::{Composed, compiled};
 use crate::machine::requests::MOST_EARLY;
 use filter::Filter;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, Pfn};
@@ -20,7 +20,7 @@ use pagelab_os::{Os, Placement};
 use pagelab_translation::{ConventionalTlb, Frames, PageTable, Radix, Tiers, Tlb, Walk};
 use std::borrow::Cow;
 
-pub(crate) const DESIGN: Around = Around {
+pub(crate) const DESIGN: Composed = Composed {
     description: "hashed frames, guessed and fetched while the table is walked",
     with: &[("radix", compiled::<Revelator>())],
 };

@@ -1,4 +1,4 @@
-use super::recent::Recent;
+use super::lru_table::LruTable;
 use super::{Miss, Prefetcher};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -10,7 +10,7 @@ pub(super) struct Agile {
     /// The last two pages that missed, the later first.
     history: [Option<i64>; 2],
     /// By instruction: the page that missed last, and its distance from the one before.
-    strides: Recent<(i64, i64)>,
+    strides: LruTable<(i64, i64)>,
     /// Pages that each would have prefetched: H2P, MASP, STP.
     foreseen: [VecDeque<i64>; 3],
     enable: Counter<255>,
@@ -25,7 +25,7 @@ impl Default for Agile {
     fn default() -> Self {
         Agile {
             history: [None; 2],
-            strides: Recent::new(const { NonZeroU32::new(64).unwrap() }),
+            strides: LruTable::new(const { NonZeroU32::new(64).unwrap() }),
             foreseen: Default::default(),
             enable: Counter::default(),
             first: Counter::default(),

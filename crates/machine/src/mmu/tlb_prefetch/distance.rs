@@ -1,4 +1,4 @@
-use super::recent::Recent;
+use super::lru_table::LruTable;
 use super::{Miss, Prefetcher};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl Default for DistanceKeys {
 #[derive(Debug)]
 pub(super) struct Distance {
     /// By distance: those that came after it last, the latest first.
-    table: Recent<[Option<i64>; 2]>,
+    table: LruTable<[Option<i64>; 2]>,
     page: Option<i64>,
     distance: Option<i64>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Distance {
 impl From<DistanceKeys> for Distance {
     fn from(keys: DistanceKeys) -> Self {
         Distance {
-            table: Recent::new(keys.distances),
+            table: LruTable::new(keys.distances),
             page: None,
             distance: None,
         }

@@ -10,14 +10,14 @@ mod distance;
 #[cfg(test)]
 mod example;
 mod free;
+mod lru_table;
 mod prefetcher;
-mod recent;
 mod sequential;
 mod stride;
 
 pub use config::TlbPrefetchConfig;
 
-use super::{Ahead, Walks};
+use super::{PrefetchWalk, Walks};
 use crate::machine::requests::MOST_AHEAD;
 use free::{Free, moved};
 use pagelab_addr::{PageId, PageSize};
@@ -135,7 +135,7 @@ impl TlbPrefetch {
         let (reads_now, cycles_now) = so_far(behind);
         self.counts.issued += 1;
         self.counts.unmapped += u64::from(found.is_none());
-        ahead.push(Ahead {
+        ahead.push(PrefetchWalk {
             page: found.map(|found| (page.id.0, self.line_shift(found.size))),
             reads: (reads_now - reads) as u16,
             walk: cycles_now - cycles,

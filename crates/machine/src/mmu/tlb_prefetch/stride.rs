@@ -1,4 +1,4 @@
-use super::recent::Recent;
+use super::lru_table::LruTable;
 use super::{Miss, Prefetcher};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,12 @@ impl Default for StrideKeys {
 #[derive(Debug)]
 pub(super) struct Stride {
     /// By instruction: the page that missed last, and its distance from the one before.
-    table: Recent<(i64, i64)>,
+    table: LruTable<(i64, i64)>,
 }
 
 impl From<StrideKeys> for Stride {
     fn from(keys: StrideKeys) -> Self {
-        let table = Recent::new(keys.instructions);
+        let table = LruTable::new(keys.instructions);
         Stride { table }
     }
 }

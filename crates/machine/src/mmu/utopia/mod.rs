@@ -14,7 +14,7 @@ use super::counters::counters;
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
 use crate::caches::served::Served;
 use crate::config::MachineConfig;
-use crate::design::compiled::{Around, compiled};
+use crate::design::compiled::{Composed, compiled};
 use crate::error::BuildError;
 use crate::mmu::ConfiguredTable;
 use caches::Lines;
@@ -28,7 +28,7 @@ use pagelab_translation::{
 use std::borrow::Cow;
 use std::ops::Range;
 
-pub(crate) const DESIGN: Around = Around {
+pub(crate) const DESIGN: Composed = Composed {
     description: "segments of memory in which a page has few places, beside the page table",
     with: &[("radix", compiled::<Utopia<Radix>>())],
 };

@@ -8,7 +8,7 @@ use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
 use crate::machine::chunk::Chunk;
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
-use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
+use crate::mmu::{CachePort, ConfiguredMmu, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Vpn};
 use pagelab_events::{Backing, Control, NO_SITE, Protection};
 use pagelab_memory::MODIFY;
@@ -66,7 +66,7 @@ struct Fast {
     shared: SharedCache,
     directory: PageDirectory,
     chunk: Chunk,
-    looks: Looks,
+    looks: CachePort,
     walks: Walks,
     effects: Effects,
 }
@@ -82,7 +82,7 @@ impl Fast {
             shared: SharedCache::new(&config.caches, 1, 1).unwrap(),
             directory: PageDirectory::new(),
             chunk: Chunk::default(),
-            looks: Looks::new(1, false),
+            looks: CachePort::new(1, false),
             walks: Walks::new(),
             effects: Effects::new(),
         }

@@ -11,9 +11,11 @@ mod tests;
 pub use config::VictimaConfig;
 
 use super::counters::counters;
-use super::{Ahead, AroundConventional, Conventional, Found, Hit, Mmu, Port, Request, Walks};
+use super::{
+    AroundConventional, Conventional, Found, Hit, Mmu, Port, PrefetchWalk, Request, Walks,
+};
 use crate::config::MachineConfig;
-use crate::design::compiled::{Around, compiled};
+use crate::design::compiled::{Composed, compiled};
 use pagelab_addr::{PageId, PageSize, Vpn};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{NO_LINE, Replacement};
@@ -24,7 +26,7 @@ use rate::Rate;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-pub(crate) const DESIGN: Around = Around {
+pub(crate) const DESIGN: Composed = Composed {
     description: "TLB entries in the second-level cache",
     with: &[("radix", compiled::<Victima<Radix>>())],
 };
@@ -181,7 +183,7 @@ impl<P: PageTable> Victima<P> {
         let page = port.page(id);
         let found = self.walked.table.walk(core, page, &mut walks.behind);
         let reads = port.read_all(&walks.behind);
-        walks.ahead.push(Ahead {
+        walks.ahead.push(PrefetchWalk {
             page: None,
             reads: walks.behind.reads().len() as u16,
             walk: walks.behind.cycles(),

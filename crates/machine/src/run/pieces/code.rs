@@ -1,4 +1,4 @@
-use crate::fetch::{BlockLines, Later};
+use crate::fetch::{BlockLines, FollowingLine};
 use pagelab_addr::LINE_SHIFT;
 use pagelab_events::{Batch, Flow};
 
@@ -49,7 +49,7 @@ impl Executed {
                 continue;
             }
             if let Some(other) = self.line.checked_sub(1) {
-                let Later { accesses, .. } = self.lines.later(block, other);
+                let FollowingLine { accesses, .. } = self.lines.later(block, other);
                 let next = batch.flow.get(self.entry + 1);
                 let next = next.map_or(batch.len(), |next| next.0 as usize);
                 if (start + accesses as usize).min(next) > at {

@@ -14,9 +14,9 @@ mod names;
 mod piece;
 mod plan;
 mod recent;
+mod removed_pages;
 mod state;
 mod survey;
-mod taken;
 mod together;
 
 #[cfg(test)]

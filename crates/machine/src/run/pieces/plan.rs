@@ -3,8 +3,8 @@
 use super::intervals::{Intervals, LONGEST, RECENT, TIMED};
 use super::piece::{Extent, PACED};
 use super::recent::{self, Past, Sought};
+use super::removed_pages::RemovedPages;
 use super::survey::{GRAINS, Survey, Uses};
-use super::taken::Taken;
 use crate::config::MachineConfig;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_os::PagePolicy;
@@ -132,7 +132,7 @@ impl Plan {
             counts(intervals, config)
         };
         let reuses = Reuses::of(survey, config);
-        let taken = Taken::of(&survey.events, intervals.start(intervals.count - 1));
+        let taken = RemovedPages::of(&survey.events, intervals.start(intervals.count - 1));
         let most = (MARGIN * lines(config)) as usize;
         let copy = config.memory.memory_bytes / PAGE_BYTES / FRAMES_AN_ACCESS;
         // A piece is begun twice where others use the last level (`piece::pace`).
@@ -173,7 +173,7 @@ impl Plan {
         cut: Cut,
         survey: &Survey,
         reuses: &Reuses,
-        taken: &Taken,
+        taken: &RemovedPages,
         most: usize,
         fetches: bool,
     ) -> Self {
@@ -297,7 +297,7 @@ impl Reuses {
             misses: [0; KINDS],
         };
         let intervals = survey.intervals;
-        let mut known: [Known; GRAINS.len()] = Default::default();
+        let mut known: [LastUses; GRAINS.len()] = Default::default();
         let capacities = capacities(config);
         for (interval, uses) in (0..).zip(&survey.uses) {
             // Units used before, and not since, are gone when the interval begins.
@@ -353,13 +353,13 @@ fn capacities(config: &MachineConfig) -> [Option<u64>; GRAINS.len()] {
 
 /// The last uses of a grain's units so far.
 #[derive(Default)]
-struct Known {
+struct LastUses {
     last: Uses,
     /// Number of units last used in each interval.
     in_interval: Vec<u64>,
 }
 
-impl Known {
+impl LastUses {
     /// Takes in a unit's last use in an interval; says when it was used before.
     fn used(&mut self, unit: u64, interval: u32, at: u64, intervals: Intervals) -> Option<u64> {
         let interval = interval as usize;

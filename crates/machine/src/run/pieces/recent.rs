@@ -5,7 +5,7 @@
 
 use super::intervals::Intervals;
 use super::names::{Spread, name};
-use super::taken::Taken;
+use super::removed_pages::RemovedPages;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
 use pagelab_events::{Op, Regions};
 use std::cmp::Reverse;
@@ -98,7 +98,7 @@ impl Line {
 
 /// The lines of such a part while it is looked at.
 #[derive(Default)]
-pub(super) struct Recent {
+pub(super) struct RecentLines {
     numbers: Regions,
     /// Each GiB of an address space.
     regions: Vec<Region>,
@@ -153,7 +153,7 @@ impl Region {
     }
 }
 
-impl Recent {
+impl RecentLines {
     /// A line is used by the access of the interval with this number, or just before it.
     #[inline(always)]
     pub(super) fn used(&mut self, space: Space, addr: u64, number: u64, store: bool) {
@@ -290,12 +290,12 @@ pub(super) struct Used {
 
 impl Used {
     /// Index of its page among those that its address had one after the other.
-    pub(super) fn generation(&self, taken: &Taken) -> usize {
+    pub(super) fn generation(&self, taken: &RemovedPages) -> usize {
         taken.before(self.line.process(), self.line.vpn().0, self.until)
     }
 
     /// A line of a page that is still there after so many accesses has no end.
-    pub(super) fn seen_from(mut self, accesses: u64, taken: &Taken) -> Self {
+    pub(super) fn seen_from(mut self, accesses: u64, taken: &RemovedPages) -> Self {
         let (process, page) = (self.line.process(), self.line.vpn().0);
         if self.until >= accesses || self.generation(taken) == taken.before(process, page, accesses)
         {
@@ -378,7 +378,7 @@ pub(super) struct Sought {
 pub(super) fn before(
     intervals: Intervals,
     known: &[[Lines; 2]],
-    taken: &Taken,
+    taken: &RemovedPages,
     sought: Sought,
 ) -> Option<Vec<(Used, u64)>> {
     let Sought {

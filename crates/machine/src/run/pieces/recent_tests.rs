@@ -2,8 +2,8 @@
 
 use super::event::{Event, What};
 use super::intervals::Intervals;
-use super::recent::{Line, Lines, MOST, Recent, Sought, Space, Used, before};
-use super::taken::Taken;
+use super::recent::{Line, Lines, MOST, RecentLines, Sought, Space, Used, before};
+use super::removed_pages::RemovedPages;
 use pagelab_addr::{LINE_SHIFT, Vpn};
 use pagelab_events::Control;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
         for (interval, of) in (0..).zip(steps.chunks(length)) {
             let start = intervals.start(interval);
             let tail = intervals.tail(interval);
-            let mut recent = Recent::default();
+            let mut recent = RecentLines::default();
             let mut stored = HashMap::new();
             let mut before_tail = None;
             for (number, &(process, line, store, unmapped)) in (0..).zip(of) {
@@ -97,7 +97,7 @@ proptest! {
             stores.extend([of_body, rest.1]);
             ends.push(if with_tail { list.clone() } else { before });
         }
-        let taken = Taken::of(&events, u64::MAX);
+        let taken = RemovedPages::of(&events, u64::MAX);
         let name = |used: &Used| {
             (used.line.process(), used.line.addr() >> 6, used.generation(&taken))
         };
@@ -148,14 +148,14 @@ fn the_page_that_a_heap_ends_in_stays() {
         process: 0,
         what,
     });
-    let taken = Taken::of(&events.collect::<Vec<_>>(), u64::MAX);
+    let taken = RemovedPages::of(&events.collect::<Vec<_>>(), u64::MAX);
     let times = [9, 10, 11].map(|page| taken.before(0, page, u64::MAX));
     assert_eq!(times, [0, 1, 1]);
 }
 
 #[test]
 fn of_many_lines_the_last_are_kept() {
-    let mut recent = Recent::default();
+    let mut recent = RecentLines::default();
     let used = 5 * MOST as u64 / 2;
     for line in 0..used {
         recent.used(Space::data(0), line << LINE_SHIFT, line, false);
@@ -179,7 +179,7 @@ fn of_many_lines_the_last_are_kept() {
         let found = before(
             intervals,
             &all,
-            &Taken::default(),
+            &RemovedPages::default(),
             sought(3, false, most, least),
         )?;
         Some(found.iter().map(|(used, _)| used.line).collect::<Vec<_>>())

@@ -6,8 +6,8 @@ use super::crew::Crew;
 use super::event::{Event, What};
 use super::intervals::Intervals;
 use super::names::{Spread, name};
-use super::recent::{Lines, Recent, Space};
-use super::taken::Taking;
+use super::recent::{Lines, RecentLines, Space};
+use super::removed_pages::Taking;
 use crate::run::progress::Progress;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
 use pagelab_events::{Batch, Control, Divisible, Source, Touched};
@@ -209,7 +209,7 @@ pub(super) fn look(
         executed: stream.has_code().then(Executed::default),
         fetched: Touched::default(),
         last_line: None,
-        recent: Recent::default(),
+        recent: RecentLines::default(),
         taking: Taking::default(),
         first: from,
         at: from,
@@ -240,7 +240,7 @@ struct Looking {
     fetched: Touched,
     /// The line of code used last, until a control event.
     last_line: Option<u64>,
-    recent: Recent,
+    recent: RecentLines,
     taking: Taking,
     /// Accesses before the interval, and before the next access.
     first: u64,

@@ -8,7 +8,7 @@ const GROUP: usize = 4;
 
 /// Common facts of accesses that are made by the same blocks in the same forms.
 #[derive(Default)]
-pub struct Alike {
+pub struct CommonFields {
     /// Number of them, and how many of them were looked at.
     len: usize,
     count: usize,
@@ -32,7 +32,7 @@ pub struct Own {
     pub sibling: u8,
 }
 
-impl Alike {
+impl CommonFields {
     /// Begins anew, with accesses of these dependences, at most [`WINDOW`].
     pub fn start(&mut self, deps: &[u32]) {
         self.len = deps.len();

@@ -5,7 +5,7 @@ use pagelab_addr::PAGE_SHIFT;
 /// The pages beside those of a chunk's accesses as they were at each access, though the caches take
 /// the chunk after all of its faults: results are the same however accesses come in chunks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct NeighbourPages {
     /// Addresses of the chunk's accesses; empty where no prefetcher goes on in other pages.
     addresses: Vec<u64>,
     /// The access that is translated.
@@ -16,7 +16,7 @@ pub(crate) struct Beside {
     kept: Vec<(usize, [Option<u32>; 2])>,
 }
 
-impl Beside {
+impl NeighbourPages {
     /// For a chunk of accesses to these addresses. Without, nothing is kept.
     pub(crate) fn begin(&mut self, addresses: &[u64]) {
         self.addresses.clear();

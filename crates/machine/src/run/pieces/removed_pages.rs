@@ -77,9 +77,9 @@ impl Taking {
 
 /// After how many accesses pages that had been used were taken away: times of each page, in order.
 #[derive(Default)]
-pub(super) struct Taken(HashMap<(u32, u64), Vec<u64>>);
+pub(super) struct RemovedPages(HashMap<(u32, u64), Vec<u64>>);
 
-impl Taken {
+impl RemovedPages {
     /// Pages taken by events before so many accesses.
     pub(super) fn of(events: &[Event], before: u64) -> Self {
         let events = &events[..events.partition_point(|event| event.after < before)];
@@ -111,7 +111,7 @@ impl Taken {
                 }
             }
         }
-        Taken(times)
+        RemovedPages(times)
     }
 
     /// True if no page was.

@@ -2,14 +2,14 @@ use std::num::NonZeroU32;
 
 /// A small fully associative table with LRU replacement.
 #[derive(Debug)]
-pub(super) struct Recent<V> {
+pub(super) struct LruTable<V> {
     entries: Vec<(i64, V)>,
     most: usize,
 }
 
-impl<V: Default> Recent<V> {
+impl<V: Default> LruTable<V> {
     pub(super) fn new(most: NonZeroU32) -> Self {
-        Recent {
+        LruTable {
             entries: Vec::new(),
             most: most.get() as usize,
         }
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn the_latest_are_kept() {
-        let mut table = Recent::<u32>::new(NonZeroU32::MIN.saturating_add(1));
+        let mut table = LruTable::<u32>::new(NonZeroU32::MIN.saturating_add(1));
         for (key, expected) in [
             (7, false),
             (8, false),
