@@ -128,7 +128,7 @@ def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str
         f"{statistics.median(one['user'] + one['system'] for one in runs):.2f}",
         chosen["name"],
         f"{predicted:.2f}" if predicted else "",
-        f"{said['median']:.2f} ({between[0]:.2f} to {between[1]:.2f}), {advice['rounds']}",
+        f"{said['median']:.2f} ({between[0]:.2f} to {between[1]:.2f}), {len(chosen['runs'])}",
         chosen["effect"],
         f"{middle:.3f} ({low:.3f} to {high:.3f}), {len(ratios)}",
         "yes" if right else "no",

@@ -25,9 +25,13 @@ import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
 from pagelab.advising import candidates, perf_stat, verdict
+from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Look, Resident, looking
-from pagelab.advising.trials import Trial, Trials, ratio
+from pagelab.advising.trials import Program, Trial, Trials, ratio
+from pagelab.advising.trials import run as run_trials
 from pagelab.measuring import kind
+from pagelab.measuring.kernel_settings import KernelSettings
+from pagelab.measuring.native import Run
 from pagelab.results import Run as Run_
 from processes import PATIENCE, alive
 
@@ -79,6 +83,33 @@ def test_what_changes_nothing_is_not_advised() -> None:
         advice = verdict.decide(rounds.made_up(source, 1.0, source.choice([0.002, 0.02, 0.2])))
         false += advice.verdicts[0].effect in ("faster", "slower")
     assert false <= 10
+
+
+class _MadeUp(Program):
+    """A program whose times are drawn, and are so many times less with a setting of that name."""
+
+    source = random.Random(1)
+
+    def run(self, candidate: Candidate, seen: dict[str, Look]) -> Run:
+        gain = {"1.0": 1.0, "1.3": 1.3, "1.6": 1.6}.get(candidate.name, 1.0)
+        seen[candidate.name] = Look()
+        took = self.source.lognormvariate(0, 0.1) / gain
+        return Run(took, 0.0, took, 100 if candidate.name[0] == "1" else 10_000)
+
+
+def test_rounds_go_to_settings_that_may_be_the_best() -> None:
+    made = [Candidate(name, name) for name in ("1.0", "1.3", "1.6")]
+    false = right = fewer = 0
+    for _ in range(200):
+        found = run_trials(_MadeUp(["it"]), made, KernelSettings(), 1e9, lambda _: None)
+        advice = verdict.decide(found)
+        same, _, best = found.others
+        false += advice.verdicts[0].effect in ("faster", "slower")
+        right += advice.best is not None and advice.best.trial is best
+        fewer += len(same.runs) < len(best.runs)
+    assert false <= 4
+    assert right >= 190
+    assert fewer >= 150
 
 
 @pytest.mark.parametrize(("gain", "effect"), [(1.1, "faster"), (0.9, "slower")])

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -58,7 +58,7 @@ def test_every_round_has_every_variant_once_in_an_order_drawn_anew() -> None:
 
     found = native.interleave(
         {name: runs(name) for name in "abc"},
-        lambda so_far: len(so_far["a"]) == 12,
+        lambda so_far: () if len(so_far["a"]) == 12 else so_far,
         1e9,
         lambda _: None,
     )
@@ -71,13 +71,24 @@ def test_every_round_has_every_variant_once_in_an_order_drawn_anew() -> None:
         assert [run.user for run in of] == [3 * n + rounds[n].index(name) + 1 for n in range(1, 13)]
 
 
+def test_who_is_settled_is_in_no_round_that_follows() -> None:
+    settings = {name: lambda: Run(1, 1, 1, 1) for name in "abc"}
+
+    def left(so_far: Mapping[str, list[Run]]) -> list[str]:
+        count = len(so_far["a"])
+        return [] if count == 9 else ["a", "b"] if count == 6 else ["a", "b", "c"]
+
+    found = native.interleave(settings, left, 1e9, lambda _: None)
+    assert {name: len(runs) for name, runs in found.items()} == {"a": 9, "b": 9, "c": 6}
+
+
 def test_a_budget_ends_what_is_never_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second a look at the clock, one look a round: five rounds at least, then the budget."""
     for budget, rounds in [(2.5, 5), (8.5, 9), (0.5, 3)]:
         clock = iter(range(1000))
         monkeypatch.setattr("time.monotonic", lambda clock=clock: float(next(clock)))
         settings = {name: lambda: Run(1, 1, 1, 1) for name in "ab"}
-        found = native.interleave(settings, lambda _: False, budget, lambda _: None)
+        found = native.interleave(settings, lambda _: "ab", budget, lambda _: None)
         assert len(found["a"]) == len(found["b"]) == rounds
 
 

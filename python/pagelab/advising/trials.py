@@ -117,7 +117,7 @@ def engaged(base: Trial, trial: Trial) -> bool:
 
 @dataclass(frozen=True)
 class Trials:
-    """All that was run; each trial has as many rounds.
+    """All that was run. A trial has the first rounds of the unchanged program's, if not all.
 
     `idle` settings did not engage in their first run, and had no other.
     """
@@ -150,9 +150,20 @@ class Trials:
         Where the load of a server says how much it gets done, that is compared instead of
         processor time: by how much it is more.
         """
+        base = self.base.runs[: len(trial.runs)]
         if self.rated and of == "cpu":
-            return ratio([r.rate or 0 for r in trial.runs], [r.rate or 0 for r in self.base.runs])
-        return ratio([getattr(r, of) for r in self.base.runs], [getattr(r, of) for r in trial.runs])
+            return ratio([r.rate or 0 for r in trial.runs], [r.rate or 0 for r in base])
+        return ratio([getattr(r, of) for r in base], [getattr(r, of) for r in trial.runs])
+
+    @property
+    def unsettled(self) -> list[Trial]:
+        """Settings of which more rounds would say more.
+
+        Not those that are known well enough, nor those that another is faster than for certain.
+        """
+        ratios = [(trial, self.faster(trial)) for trial in self.others]
+        best = max((found.low for _, found in ratios), default=0.0)
+        return [trial for trial, found in ratios if not found.narrow and found.high >= best]
 
 
 @dataclass(frozen=True)
@@ -343,9 +354,14 @@ def run(
     def gathered(*, interrupted: bool = False) -> Trials:
         return _gathered(trials, seen, list(idle.values()), interrupted=interrupted)
 
-    def settled(_: Mapping[str, list[Run]]) -> bool:
-        found = gathered()
-        return all(found.faster(trial).narrow for trial in (found.again, *found.others))
+    settled: set[str] = set()
+
+    def left(_: Mapping[str, list[Run]]) -> list[str]:
+        open_ = {trial.candidate.name for trial in gathered().unsettled}
+        # Rounds that a setting was not in cannot be made up for.
+        settled.update(trials.keys() - {UNCHANGED, AGAIN} - open_)
+        names = trials.keys() - settled
+        return [*names] if names > {UNCHANGED, AGAIN} else []
 
     def tell(line: str) -> None:
         left = max(0.0, budget - (time.monotonic() - begin))
@@ -354,7 +370,7 @@ def run(
     interrupted = False
     settings = {name: partial(one, trial) for name, trial in trials.items()}
     try:
-        native.interleave(settings, settled, budget, tell, patience=1, worth=worth)
+        native.interleave(settings, left, budget, tell, patience=1, worth=worth)
     except KeyboardInterrupt:
         interrupted = True
     if not all(trial.runs for trial in trials.values()):
@@ -366,7 +382,7 @@ def _gathered(
     trials: Mapping[str, Trial], seen: Mapping[str, Look], idle: list[Trial], *, interrupted: bool
 ) -> Trials:
     """All trials, cut to whole rounds."""
-    whole = min(len(trial.runs) for trial in trials.values())
+    whole = min(len(trials[name].runs) for name in (UNCHANGED, AGAIN))
     found = [
         Trial(trial.candidate, trial.runs[:whole], seen[name].found)
         for name, trial in trials.items()

@@ -61,7 +61,7 @@ def decide(trials: Trials) -> Advice:
     for trial in trials.others:
         cpu, wall = trials.faster(trial), trials.faster(trial, "wall")
         effect = _effect(trials, trial, cpu, quiet=advice.quiet)
-        rounds = _enough(trials, cpu) if effect == "cannot be told" else None
+        rounds = _enough(trial, cpu) if effect == "cannot be told" else None
         advice.verdicts.append(Verdict(trial, effect, cpu, wall, rounds))
     return advice
 
@@ -79,7 +79,7 @@ def _effect(trials: Trials, trial: Trial, cpu: Ratio, *, quiet: bool) -> Effect:
     return "no difference" if settled else "cannot be told"
 
 
-def _enough(trials: Trials, cpu: Ratio) -> int | None:
+def _enough(trial: Trial, cpu: Ratio) -> int | None:
     """Rounds with which the interval would leave out 1: it narrows with their square root.
 
     None where that is more than anybody would run.
@@ -90,7 +90,7 @@ def _enough(trials: Trials, cpu: Ratio) -> int | None:
         return LEAST
     if change <= 0:
         return None
-    rounds = math.ceil(trials.rounds * (wide / change) ** 2)
+    rounds = math.ceil(len(trial.runs) * (wide / change) ** 2)
     return rounds if rounds <= _MOST_ROUNDS else None
 
 
@@ -129,7 +129,7 @@ def headline(advice: Advice) -> str:
         )
         return (
             f"Yes: {does} "
-            f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {advice.trials.rounds} rounds) "
+            f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {len(best.trial.runs)} rounds) "
             f"{memory}where {best.trial.candidate.words}."
         )
     if any(one.effect == "cannot be told" for one in advice.verdicts):
@@ -193,7 +193,7 @@ def quoted(advice: Advice, program: str, processor: str) -> str:
     half = (shown.cpu.high - shown.cpu.low) / 2
     return (
         f"{shown.trial.candidate.name} ran {_times(shown.cpu.median)} ± {half:.2f} times faster "
-        f"than unchanged ({program}, {processor}, native, {advice.trials.rounds} rounds)"
+        f"than unchanged ({program}, {processor}, native, {len(shown.trial.runs)} rounds)"
     )
 
 

@@ -193,7 +193,7 @@ def _print(
             needed = (one.rounds + 1) * decided.trials.seconds
             console.print(
                 f"{one.trial.candidate.name}: {one.rounds} rounds might tell, "
-                f"{decided.trials.rounds} were run: --time {needed:.0f}.",
+                f"{len(one.trial.runs)} were run: --time {needed:.0f}.",
                 highlight=False,
             )
     for lack in missing:

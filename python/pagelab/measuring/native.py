@@ -7,7 +7,7 @@ import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -258,18 +258,18 @@ def _estimate(found: Iterable[float | None]) -> Estimate | None:
 
 def interleave(
     settings: Mapping[str, Callable[[], Run]],
-    settled: Callable[[Mapping[str, list[Run]]], bool],
+    left: Callable[[Mapping[str, list[Run]]], Collection[str]],
     budget: float,
     say: Callable[[str], None],
     between: Callable[[], None] = lambda: None,
     patience: float = _PATIENCE,
     worth: Callable[[Mapping[str, Run]], Iterable[str]] = list,
 ) -> dict[str, list[Run]]:
-    """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
+    """Runs rounds of settings, in an order drawn anew, while any are `left` or for `budget` s.
 
-    It takes five rounds at the least, if they can be had in `patience` times the budget. The first
-    one warms up files, and is for `worth` only, which says what goes on. `between` is called before
-    each run.
+    A setting that is not left in a round is in none that follow. It takes five rounds at the least,
+    if they can be had in `patience` times the budget. The first one warms up files, and is for
+    `worth` only, which says what goes on. `between` is called before each run.
     Raises PagelabError when a program cannot be run or fails.
     """
     runs: dict[str, list[Run]] = {name: [] for name in settings}
@@ -286,9 +286,11 @@ def interleave(
         if spent >= said + SECONDS_BETWEEN_LINES:
             said = spent
             say(f"{rounds} rounds, {spent:.0f} s")
-        over = spent > budget or settled(runs)
+        wanted = left(runs)
+        over = spent > budget or not wanted
         if (over and rounds >= _LEAST_ROUNDS) or spent > patience * budget:
             break
+        names = [name for name in names if not wanted or name in wanted]
     return runs
 
 
@@ -319,15 +321,16 @@ def measure(
     def gathered(runs: Mapping[str, list[Run]]) -> Native:
         return _gathered(runs, sizes, had)
 
-    def settled(runs: Mapping[str, list[Run]]) -> bool:
+    def left(runs: Mapping[str, list[Run]]) -> Collection[str]:
         found = gathered(runs)
         # All rounds are what there is where nothing is told of the cores.
         told = had is not None and bool(had.looks)
-        return (found.alone or not told) and (not sizes or found.settled())
+        settled = (found.alone or not told) and (not sizes or found.settled())
+        return () if settled else runs
 
     settings = {size: partial(one, size) for size in (SMALL, *sizes)}
     between = watch.look if watch else lambda: None
-    runs = interleave(settings, settled, budget, say, between)
+    runs = interleave(settings, left, budget, say, between)
     if watch:
         watch.look(now=True)
         watch.conclude()

@@ -75,7 +75,9 @@ def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
     settings = {name: partial(_run, one, environment) for name, one in variants.items()}
     try:
-        runs = native.interleave(settings, settled, task["budget"], say)
+        runs = native.interleave(
+            settings, lambda runs: () if settled(runs) else runs, task["budget"], say
+        )
     except InterruptedRunError:
         raise
     except PagelabError as error:
