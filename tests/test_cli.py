@@ -71,8 +71,8 @@ def test_lists_have_a_description_for_every_name(kind: str) -> None:
             ["l2_cycle", "did you mean l2_cycles"],
         ),
         (
-            ["simulate", "-d", "radix", "-w", "pointer-chase", "--manager", "interleav"],
-            ["interleav", "'interleave'", "tiered"],
+            ["simulate", "-d", "radix", "-w", "pointer-chase", "--manager", "bandwidt"],
+            ["bandwidt", "'bandwidth'", "tiered"],
         ),
         (["list", "design"], ["design", "'designs'"]),
         (["compare"], ["-- PROGRAM", "--trace", "--workload"]),

@@ -152,7 +152,7 @@ gigabytes_per_second = 17.0
     ("manager", "pages"),
     [
         ("linux", (16384, 8616)),
-        ("interleave:weights=3:2", (15000, 10000)),
+        ("bandwidth:weights=3:2", (15000, 10000)),
     ],
 )
 def test_a_manager_says_which_node_pages_come_from(

@@ -145,7 +145,7 @@ def test_every_value_reaches_the_machine() -> None:
                 {"bytes": "8GiB", "latency_ns": 80.0, "gigabytes_per_second": 100.0},
                 {"bytes": "16GiB", "latency_ns": 180.0, "gigabytes_per_second": 30.0},
             ],
-            manager={"name": "interleave", "weights": "3:2"},
+            manager={"name": "bandwidth", "weights": "3:2"},
         )
         .dpt(cpd=False, dmt={"4K": 4096})
     )
@@ -154,7 +154,7 @@ def test_every_value_reaches_the_machine() -> None:
     assert config["tlb"]["l2_4k"] == {"entries": 3072, "ways": 12}
     assert config["caches"]["walks_enter"] == "l2"
     assert [node["bytes"] for node in config["memory"]["nodes"]] == [8 << 30, 16 << 30]
-    assert config["memory"]["manager"]["name"] == "interleave"
+    assert config["memory"]["manager"]["name"] == "bandwidth"
     assert (config["dpt"]["cpd"], config["dpt"]["dmt"]["4K"]) == (False, 4096)
     # What was not named is as it was.
     assert config["dpt"]["dmt"]["2M"] == machines.skylake_sp.config["dpt"]["dmt"]["2M"]

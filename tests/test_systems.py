@@ -51,7 +51,7 @@ def test_a_snapshot_copies_what_kernels_copied(
 
 
 def test_systems_are_named_as_they_are_read() -> None:
-    for text in ["radix:pages=64K:os=linux-6.12", "dpt:os=interleave:weights=3:2"]:
+    for text in ["radix:pages=64K:os=linux-6.12", "dpt:os=bandwidth:weights=3:2"]:
         assert str(Design.parse(text)) == text
     assert Design.parse("radix:os=linux:max_ptes_none=0:scan_sleep_ms=5").overrides == [
         "memory.accounting=mm_owner",
@@ -60,7 +60,7 @@ def test_systems_are_named_as_they_are_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["linux-7", "linux:fast", "interleave:weights"])
+@pytest.mark.parametrize("text", ["linux-7", "linux:fast", "bandwidth:weights"])
 def test_what_is_no_system_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         systems.parse(text)

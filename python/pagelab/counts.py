@@ -354,6 +354,8 @@ class Os(Model):
     files: Files | None = None
     hashed: Hashed | None = None
     segments: Segments | None = None
+    # Pieces given by the `contiguous` manager, by order.
+    pieces: list[Natural] = []
     tiers: Tiers | None = None
 
 

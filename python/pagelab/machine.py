@@ -77,5 +77,5 @@ class MachineBase:
 
 
 def manager(text: str | None) -> list[str]:
-    """The change of the machine that names a memory manager: `interleave:weights=3:2`."""
+    """The change of the machine that names a memory manager: `bandwidth:weights=3:2`."""
     return [] if text is None else [systems.manager(text)]

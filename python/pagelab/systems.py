@@ -31,8 +31,8 @@ def names() -> list[str]:
 def parse(text: str) -> str:
     """A name with its parameters, as results have it. Raises UsageError for what is none.
 
-    >>> parse("foliomap"), parse("interleave:weights=3:2")
-    ('foliomap', 'interleave:weights=3:2')
+    >>> parse("foliomap"), parse("bandwidth:weights=3:2")
+    ('foliomap', 'bandwidth:weights=3:2')
     """
     list(overrides(text))
     return text
@@ -73,7 +73,7 @@ def _part(key: str) -> str:
 
 
 def manager(text: str) -> str:
-    """The machine's key that names a memory manager: `interleave:weights=3:2`."""
+    """The machine's key that names a memory manager: `bandwidth:weights=3:2`."""
     name, _, rest = text.partition(":")
     valid = [known for known, _ in _core.managers()]
     if name not in valid:

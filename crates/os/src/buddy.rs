@@ -353,6 +353,54 @@ impl Buddy {
         None
     }
 
+    /// Takes frames in a row, more than the largest block has, at most so many: of the first zone that has neighbouring
+    /// free blocks, the first range that has them all, else the longest (`fbmm_alloc_range` in
+    /// linux/source/mm/fbmm/range.c). Returns the first frame, and how many there are.
+    pub fn allocate_row(&mut self, most: u32, tag: u8) -> Option<(Pfn, u32)> {
+        let block = 1 << self.max_order;
+        if most <= block {
+            return None;
+        }
+        let order = self.max_order;
+        let zones = self.zonelists[0].iter();
+        let (zone, first, nr) = zones
+            .map(|&zone| (zone, self.longest_row(zone, most)))
+            .find_map(|(zone, (first, nr))| (nr > block).then_some((zone, first, nr)))?;
+        let nr = nr.min(most);
+        let end = first + nr.next_multiple_of(block);
+        for pfn in (first..end).step_by(block as usize) {
+            self.unlink(zone, pfn, order);
+            self.take(pfn, order, tag);
+        }
+        for rest in first + nr..end {
+            self.free(Pfn(rest), 0);
+        }
+        Some((Pfn(first), nr))
+    }
+
+    /// The first row of free blocks of the largest order in a zone that has so many frames, else the longest: its
+    /// first frame, and frames.
+    fn longest_row(&self, zone: usize, wanted: u32) -> (u32, u32) {
+        let Zone { start, end, .. } = self.zones[zone];
+        let block = 1 << self.max_order;
+        let head = FREE_HEAD | self.max_order as u8;
+        let (mut longest, mut row) = ((start, 0), (start, 0));
+        for pfn in (start..end).step_by(block as usize) {
+            if self.tags[pfn as usize] != head {
+                row = (pfn + block, 0);
+                continue;
+            }
+            row.1 += block;
+            if row.1 > longest.1 {
+                longest = row;
+            }
+            if longest.1 >= wanted {
+                break;
+            }
+        }
+        longest
+    }
+
     /// Takes this one frame, if it is free, and splits the block around it
     /// (`take_page_off_buddy` and `break_down_buddy_pages` in mm/page_alloc.c).
     pub fn claim(&mut self, pfn: Pfn, tag: u8) -> bool {

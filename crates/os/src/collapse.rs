@@ -49,9 +49,11 @@ pub(crate) enum Collapse {
 
 impl<T: PageTable> Call<'_, T> {
     /// Makes a 2 MiB page of each aligned region in a range of private memory, whatever the page policy is
-    /// (`madvise_collapse` in mm/khugepaged.c, Linux 6.12). Files and shared memory stay as they are.
+    /// (`madvise_collapse` in mm/khugepaged.c, Linux 6.12). Files and shared memory stay as they are, and
+    /// so does what a memory file system gives.
     pub(crate) fn collapse(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
-        if self.space(asid).huge_pages == HugePages::Nowhere {
+        let is_file = self.mapper.frames.manager().is_file_system();
+        if is_file || self.space(asid).huge_pages == HugePages::Nowhere {
             return Ok(());
         }
         let vmas: Vec<Vma> = self.space(asid).vmas.within(range).collect();
@@ -109,9 +111,9 @@ impl<T: PageTable> Mapper<'_, T> {
         if !writable {
             return Ok(Collapse::ReadOnly);
         }
-        let mut block = self.allocate(first.id, SIZE);
+        let mut block = self.allocate(first.id, SIZE, true);
         if block.is_none() && self.compact() {
-            block = self.allocate(first.id, SIZE);
+            block = self.allocate(first.id, SIZE, true);
         }
         let Some(block) = block else {
             return Ok(Collapse::NoFreeBlock);

@@ -16,6 +16,9 @@ impl<T: PageTable> Call<'_, T> {
     /// Karakostas et al., ISCA 2015, section 5.1), as far as there is memory.
     pub(crate) fn place_eagerly(&mut self, asid: Asid, vma: &Vma) -> Result<(), OsError> {
         let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
+        if vma.is_private() && self.mapper.frames.manager().is_eager() {
+            return self.fallocate(asid, vma);
+        }
         if !self.eager || !anonymous || !vma.writable() {
             return Ok(());
         }
@@ -66,7 +69,6 @@ impl<T: PageTable> Mapper<'_, T> {
         writable: bool,
         folio: bool,
     ) -> Result<u32, OsError> {
-        let size = PageSize::Base4K;
         let mut largest_first = orders.rev();
         let Some((head, order)) =
             largest_first.find_map(|order| Some((self.frames.allocate_block(order)?, order)))
@@ -76,31 +78,49 @@ impl<T: PageTable> Mapper<'_, T> {
         if folio {
             self.frames.make_folio(head, order);
         }
-        let mut entered = Ok(());
-        let mut mapped = 0;
-        while mapped < 1 << order && entered.is_ok() {
-            let pfn = Pfn(head.0 + mapped);
-            entered = self.enter_next(page, mapped, pfn, writable);
-            if entered.is_ok() {
-                self.count_page(vma, size);
-                mapped += 1;
-            }
-        }
-        self.effects.blocks_given += u64::from(mapped > 0);
-        self.frames.unpin();
+        let (mapped, entered) = self.map_frames(vma, page, head, 1 << order, writable);
         if folio && mapped < 1 << order {
             self.frames.dissolve(head);
         } else {
             if folio {
                 self.account_folio();
             }
-            for unmapped in mapped..1 << order {
-                self.frames.free_unheld(Pfn(head.0 + unmapped), size);
+            self.free_rest(head, mapped, 1 << order);
+        }
+        entered.map(|()| mapped)
+    }
+
+    /// Maps 4 KiB pages from one on to frames in a row that are pinned, until the page table finds no more memory. How
+    /// many, and any other error.
+    pub(crate) fn map_frames(
+        &mut self,
+        vma: &Vma,
+        page: Page,
+        head: Pfn,
+        frames: u32,
+        writable: bool,
+    ) -> (u32, Result<(), OsError>) {
+        let mut entered = Ok(());
+        let mut mapped = 0;
+        while mapped < frames && entered.is_ok() {
+            let pfn = Pfn(head.0 + mapped);
+            entered = self.enter_next(page, mapped, pfn, writable);
+            if entered.is_ok() {
+                self.count_page(vma, PageSize::Base4K);
+                mapped += 1;
             }
         }
-        match entered {
-            Ok(()) | Err(OsError::OutOfMemory { .. }) => Ok(mapped),
-            Err(error) => Err(error),
+        self.effects.blocks_given += u64::from(mapped > 0);
+        self.frames.unpin();
+        let is_short = matches!(entered, Err(OsError::OutOfMemory { .. }));
+        (mapped, if is_short { Ok(()) } else { entered })
+    }
+
+    /// Frees frames of a row that were not mapped.
+    pub(crate) fn free_rest(&mut self, head: Pfn, mapped: u32, frames: u32) {
+        for unmapped in mapped..frames {
+            let pfn = Pfn(head.0 + unmapped);
+            self.frames.free_unheld(pfn, PageSize::Base4K);
         }
     }
 

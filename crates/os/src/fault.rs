@@ -1,4 +1,5 @@
 use crate::mapper::{Mapper, first_of};
+use crate::memory_file::LARGEST_BLOCK;
 use crate::system::Call;
 use crate::vma::{HugeAdvice, Vma};
 use crate::{OsError, PagePolicy};
@@ -196,6 +197,12 @@ impl<T: PageTable> Mapper<'_, T> {
                 _ => self.statistics.fallbacks_2m += 1,
             }
         }
+        if self.frames.fills_holes() && vma.is_private() {
+            if self.fill_hole(vma, page, LARGEST_BLOCK, writable)? > 0 {
+                return Ok(PageSize::Base4K);
+            }
+            return Err(self.out_of_memory("a page of data"));
+        }
         if matches!(policy, PagePolicy::Reserved)
             && takes_folios(vma)
             && let Some(size) = self.map_reserved(vma, page, writable)?
@@ -214,7 +221,10 @@ impl<T: PageTable> Mapper<'_, T> {
                 return Ok(PageSize::Base4K);
             }
         }
-        if self.map_new(page, PageSize::Base4K, writable)?.is_none() {
+        if self
+            .map_new(vma, page, PageSize::Base4K, writable)?
+            .is_none()
+        {
             return Err(self.out_of_memory("a page of data"));
         }
         self.count_mapped(vma, PageSize::Base4K);
@@ -229,10 +239,10 @@ impl<T: PageTable> Mapper<'_, T> {
         size: PageSize,
         writable: bool,
     ) -> Result<bool, OsError> {
-        if self.map_new(first, size, writable)?.is_some() {
+        if self.map_new(vma, first, size, writable)?.is_some() {
             return Ok(true);
         }
-        Ok(self.makes_block(vma, size) && self.map_new(first, size, writable)?.is_some())
+        Ok(self.makes_block(vma, size) && self.map_new(vma, first, size, writable)?.is_some())
     }
 
     /// Maps the page of zeros of a size that all share, until a store (`do_anonymous_page`,
@@ -345,7 +355,7 @@ impl<T: PageTable> Mapper<'_, T> {
         // A store to a large page copies only the 4 KiB around it (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
         self.account_copy(page, self.translation(page).pfn);
-        self.copy_page(page)?;
+        self.copy_page(vma, page)?;
         self.effects.pages_copied += 1;
         self.statistics.cow_copies += 1;
         Ok(())
@@ -362,8 +372,8 @@ impl<T: PageTable> Mapper<'_, T> {
     ) -> Result<(), OsError> {
         let mut size = zeros.size;
         let first = first_of(page, size);
-        let parts = self.part_from(first, zeros)
-            || self.makes_block(vma, size) && self.part_from(first, zeros);
+        let parts = self.part_from(vma, first, zeros)
+            || self.makes_block(vma, size) && self.part_from(vma, first, zeros);
         if !parts {
             if size == PageSize::Base4K {
                 return Err(self.out_of_memory("a page of data"));
@@ -372,7 +382,7 @@ impl<T: PageTable> Mapper<'_, T> {
             self.take_back_block(zeros.size, policy);
             self.split_down(page)?;
             size = PageSize::Base4K;
-            if !self.part_from(page, self.translation(page)) {
+            if !self.part_from(vma, page, self.translation(page)) {
                 return Err(self.out_of_memory("a page of data"));
             }
         }
@@ -383,8 +393,8 @@ impl<T: PageTable> Mapper<'_, T> {
     }
 
     /// Gives a 4 KiB page a frame of its own with what it has.
-    fn copy_page(&mut self, page: Page) -> Result<(), OsError> {
-        if self.part_from(page, self.translation(page)) {
+    fn copy_page(&mut self, vma: &Vma, page: Page) -> Result<(), OsError> {
+        if self.part_from(vma, page, self.translation(page)) {
             Ok(())
         } else {
             Err(self.out_of_memory("a copy of a page"))

@@ -2,7 +2,7 @@ use crate::accounting::Accounting;
 use crate::buddy::Buddy;
 use crate::compaction::Compaction;
 use crate::folios::Folios;
-use crate::manager::Manager;
+use crate::manager::{Manager, Run};
 use crate::placing::Placing;
 use crate::reclaim::Reclaim;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
@@ -36,6 +36,8 @@ pub struct FrameTable {
     pub(crate) shared: SharedMemory,
     pub(crate) placing: Placing,
     manager: Box<dyn Manager>,
+    /// The manager has private anonymous memory only.
+    is_file_system: bool,
     /// Pages by their last use, where they leave when memory is short.
     pub(crate) reclaim: Option<Box<Reclaim>>,
     pub(crate) compaction: Compaction,
@@ -59,7 +61,7 @@ impl FrameTable {
         folios: Option<Accounting>,
         reclaim: Option<Reclaim>,
     ) -> Self {
-        let restricted = placing.segments().map_or(0, Segments::frames);
+        let restricted = placing.segments().map_or(0, Segments::frames) + manager.set_aside();
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames() - restricted,
             buddy,
@@ -68,6 +70,7 @@ impl FrameTable {
             keeps_folios: folios.is_some(),
             shared: SharedMemory::default(),
             placing,
+            is_file_system: manager.is_file_system(),
             manager,
             reclaim: reclaim.map(Box::new),
             compaction: Compaction::default(),
@@ -219,9 +222,15 @@ impl FrameTable {
         Some((Pfn(pfn.0 & !(size.base_pages() - 1)), size))
     }
 
-    /// Takes frames for a page of data that nothing maps yet, and pins them.
+    /// Takes frames for a page of data that nothing maps yet, and pins them. `private` is anonymous memory but for
+    /// stacks.
     #[inline]
-    pub(crate) fn allocate_data(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+    pub(crate) fn allocate_data(
+        &mut self,
+        page: PageId,
+        size: PageSize,
+        private: bool,
+    ) -> Option<Pfn> {
         let placed = match &mut self.placing {
             Placing::Hashed(hashed) if size == PageSize::Base4K => {
                 Some(hashed.allocate(&mut self.buddy, page)?)
@@ -232,20 +241,40 @@ impl FrameTable {
         let head = match placed {
             Some(head) => head,
             None => {
-                let node = self.manager.alloc(&self.buddy, size);
-                let tag = tag::data(size);
-                let mut head = self.buddy.allocate_from(node, size.order(), tag);
+                let mut head = self.take(size, private);
                 if head.is_none() && size == PageSize::Base4K && self.shrink() {
-                    head = self.buddy.allocate_from(node, size.order(), tag);
+                    head = self.take(size, private);
                 }
                 head?
             }
         };
         self.manager.added(head, size);
-        *self.buddy.words_mut(head) = [NO_OWNER, 0];
-        self.count_data(size.base_pages());
-        self.pinned = Some((head, size.base_pages()));
+        let frames = size.base_pages();
+        self.begin(head, frames, frames);
         Some(head)
+    }
+
+    /// Takes frames from the manager, or for what it has nothing to do with from the first node.
+    #[inline]
+    fn take(&mut self, size: PageSize, private: bool) -> Option<Pfn> {
+        if self.is_file_system && !private {
+            return self.buddy.allocate(size.order(), tag::data(size));
+        }
+        let mut run = Run {
+            nr: size.base_pages(),
+            order: size.order(),
+        };
+        self.manager.alloc(&mut self.buddy, &mut run)
+    }
+
+    /// Takes frames for 4 KiB pages of data in a row, at most so many, from the manager, and pins them: the first, and
+    /// how many.
+    pub(crate) fn allocate_run(&mut self, most: u32) -> Option<(Pfn, u32)> {
+        let nr = most.min(self.manager.max_pages());
+        let mut run = Run { nr, order: 0 };
+        let head = self.manager.alloc(&mut self.buddy, &mut run)?;
+        self.begin(head, run.nr, 1);
+        Some((head, run.nr))
     }
 
     /// Takes 2^`order` contiguous frames for as many 4 KiB pages of data that nothing maps yet, and pins them.
@@ -254,13 +283,18 @@ impl FrameTable {
             return None;
         }
         let head = self.buddy.allocate(order, tag::data(PageSize::Base4K))?;
-        let frames = 1 << order;
-        for offset in 0..frames {
-            *self.buddy.words_mut(Pfn(head.0 + offset)) = [NO_OWNER, 0];
+        self.begin(head, 1 << order, 1);
+        Some(head)
+    }
+
+    /// Begins the use of frames for data, in pages of so many, and pins them.
+    #[inline]
+    fn begin(&mut self, head: Pfn, frames: u32, page: u32) {
+        for pfn in (head.0..head.0 + frames).step_by(page as usize) {
+            *self.buddy.words_mut(Pfn(pfn)) = [NO_OWNER, 0];
         }
         self.count_data(frames);
         self.pinned = Some((head, frames));
-        Some(head)
     }
 
     /// Keeps a block of data where it is until [`FrameTable::unpin`].
@@ -436,6 +470,12 @@ impl FrameTable {
         Some(to)
     }
 
+    /// True if the manager gives several pages at once.
+    #[inline]
+    pub(crate) fn fills_holes(&self) -> bool {
+        self.is_file_system && self.manager.max_pages() > 1
+    }
+
     pub(crate) fn manager(&self) -> &dyn Manager {
         &*self.manager
     }
@@ -454,7 +494,7 @@ impl FrameTable {
         self.unlist(head, order);
         let segments = self.placing.segments_mut();
         if !segments.is_some_and(|segments| segments.release(&mut self.buddy, head, order)) {
-            self.buddy.free(head, order);
+            self.manager.free(&mut self.buddy, head, order);
         }
     }
 

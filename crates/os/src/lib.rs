@@ -31,6 +31,7 @@ mod khugepaged;
 mod manager;
 mod mapper;
 mod mapping;
+mod memory_file;
 mod memory_map;
 mod migrate;
 mod page_cache;

@@ -1,12 +1,13 @@
 use crate::frame_table::FrameTable;
 use crate::statistics::OsStatistics;
+use crate::vma::Vma;
 use crate::{Effects, OsError};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_translation::{MapError, Page, PageTable, Translation};
 use std::ops::Range;
 
 /// Maps, unmaps, moves and copies pages, and keeps the page table, the frame table and the reverse
-/// map in agreement. It knows nothing of VMAs and policies.
+/// map in agreement. It knows nothing of policies.
 pub(crate) struct Mapper<'a, T> {
     pub(crate) frames: &'a mut FrameTable,
     pub(crate) statistics: &'a mut OsStatistics,
@@ -68,9 +69,9 @@ impl<T: PageTable> Mapper<'_, T> {
         self.table.end(self.frames, asid);
     }
 
-    /// Takes frames for a page of data that nothing maps yet, and pins them.
+    /// Takes frames for a page of data that nothing maps yet, `private` or not, and pins them.
     #[inline]
-    pub(crate) fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+    pub(crate) fn allocate(&mut self, page: PageId, size: PageSize, private: bool) -> Option<Pfn> {
         if self.frames.reclaim.is_some() && !self.has_room_for(size) {
             return None;
         }
@@ -79,7 +80,7 @@ impl<T: PageTable> Mapper<'_, T> {
         {
             self.move_out(victim, size);
         }
-        self.frames.allocate_data(page, size)
+        self.frames.allocate_data(page, size, private)
     }
 
     /// Maps a page, whose first base page is `page`, to a new block. `None`, and nothing happens,
@@ -87,11 +88,12 @@ impl<T: PageTable> Mapper<'_, T> {
     #[inline]
     pub(crate) fn map_new(
         &mut self,
+        vma: &Vma,
         page: Page,
         size: PageSize,
         writable: bool,
     ) -> Result<Option<Pfn>, OsError> {
-        let Some(pfn) = self.allocate(page.id, size) else {
+        let Some(pfn) = self.allocate(page.id, size, vma.is_private()) else {
             return Ok(None);
         };
         let mapped = self.enter(page, pfn, size, writable);
@@ -200,11 +202,11 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Gives a page a block of its own with the contents that it has, and allows stores to it.
     /// Whether a block was free.
-    pub(crate) fn part_from(&mut self, page: Page, from: Translation) -> bool {
+    pub(crate) fn part_from(&mut self, vma: &Vma, page: Page, from: Translation) -> bool {
         let size = from.size;
         // It must not be what makes room.
         self.frames.pin(from.pfn, size);
-        let to = self.allocate(page.id, size);
+        let to = self.allocate(page.id, size, vma.is_private());
         self.frames.unpin();
         let Some(to) = to else {
             return false;

@@ -95,7 +95,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 self.statistics.file.count(size);
             }
         } else {
-            let Some(pfn) = self.map_new(page, size, writable)? else {
+            let Some(pfn) = self.map_new(vma, page, size, writable)? else {
                 return Err(self.out_of_memory("a page of a file or of shared memory"));
             };
             let is_read = self.frames.shared.is_dropped(slot);
@@ -120,7 +120,7 @@ impl<T: PageTable> Mapper<'_, T> {
         let size = PageSize::Base4K;
         let slot = (self.frames.shared).slot(object, first + page.vpn.0 - vma.start);
         self.effects.pages_read += u64::from(self.frames.shared.is_dropped(slot));
-        if self.map_new(page, size, true)?.is_none() {
+        if self.map_new(vma, page, size, true)?.is_none() {
             return Err(self.out_of_memory("a page of data"));
         }
         self.effects.pages_copied += 1;

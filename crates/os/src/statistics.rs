@@ -317,6 +317,9 @@ pub struct OsStatistics {
     /// Contents of restrictive segments, where memory has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentStatistics>,
+    /// With the `contiguous` manager: pieces given, by the order of the smallest block that would have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<u64>,
     /// With the `tiered` manager: what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierStatistics>,

@@ -103,28 +103,16 @@ impl Os {
             }
         };
         let nodes = config.node_frames();
-        let manager = manager::build(&config.manager, &nodes, config.frames())?;
-        if placement != Placement::Buddy && !config.manager.is_default() {
-            return Err(OsConfigError {
-                key: "manager",
-                reason: "the design has pages placed in ways of its own; only linux goes with it"
-                    .to_owned(),
-            });
-        }
-        if config.page_policy.is_of_folios()
-            && (!matches!(placing, Placing::Anywhere) || !config.manager.is_default())
-        {
-            return Err(OsConfigError {
-                key: "page_policy",
-                reason: format!(
-                    "{} goes with neither hashed frames (mosaic, revelator), restrictive segments (utopia) nor a manager other than linux",
-                    config.page_policy
-                ),
-            });
-        }
-        let mut buddy = Buddy::with_nodes(tags, &config.zone_frames(), nodes, config.max_order);
+        go_together(&config, placement)?;
+        let mut buddy =
+            Buddy::with_nodes(tags, &config.zone_frames(), nodes.clone(), config.max_order);
         if !config.free_blocks.is_empty() {
             buddy.shuffle(&mut SplitMix64(seed));
+        }
+        let manager = manager::build(&config.manager, &nodes, &mut buddy)?;
+        let mut config = config;
+        if manager.is_file_system() {
+            config.page_policy = PagePolicy::Base;
         }
         // Elsewhere pages are placed one by one.
         let keeps_folios = matches!(placing, Placing::Anywhere) && config.manager.is_default();
@@ -303,6 +291,7 @@ impl Os {
             unusable_free_space_index: buddy.unusable_free_space_index(),
             hashed: self.frames.hashed_statistics(),
             segments: self.frames.segment_statistics(),
+            pieces: self.frames.manager().pieces().to_vec(),
             tiers: self.frames.manager().tiers(),
             reclaim: self.reclaim_statistics(),
             accounting: self.accounting_statistics(),
@@ -367,6 +356,28 @@ impl Os {
             },
         }
     }
+}
+
+/// Refuses a manager and folios where pages are placed in other ways.
+fn go_together(config: &OsConfig, placement: Placement) -> Result<(), OsConfigError> {
+    if placement != Placement::Buddy && !config.manager.is_default() {
+        return Err(OsConfigError {
+            key: "manager",
+            reason: "the design has pages placed in ways of its own; only linux goes with it"
+                .to_owned(),
+        });
+    }
+    let anywhere = matches!(placement, Placement::Buddy | Placement::Eager);
+    if config.page_policy.is_of_folios() && (!anywhere || !config.manager.takes_folios()) {
+        return Err(OsConfigError {
+            key: "page_policy",
+            reason: format!(
+                "{} goes with neither hashed frames (mosaic, revelator), restrictive segments (utopia) nor a manager other than linux",
+                config.page_policy
+            ),
+        });
+    }
+    Ok(())
 }
 
 /// An event or a fault that is being carried out, and all that it needs.

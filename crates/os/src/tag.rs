@@ -8,7 +8,7 @@ pub(crate) const PREALLOCATED: u8 = 4;
 pub(crate) const UNMOVABLE: u8 = 5;
 /// A page table.
 pub(crate) const TABLE: u8 = 6;
-/// In a restrictive segment, and free.
+/// Set aside for programs' data (in a restrictive segment, or by a manager), and free.
 pub(crate) const RESTRICTED: u8 = 7;
 
 /// Data of the simulated processes, in a page of this size.
@@ -18,6 +18,17 @@ pub(crate) const fn data(size: PageSize) -> u8 {
         PageSize::Large2M => 2,
         PageSize::Huge1G => 3,
     }
+}
+
+/// The same by the order of the page.
+pub(crate) fn data_of(order: u32) -> u8 {
+    let sizes = PageSize::ALL.into_iter();
+    data(
+        sizes
+            .rev()
+            .find(|size| size.order() <= order)
+            .unwrap_or(PageSize::Base4K),
+    )
 }
 
 /// Added to the order of a folio.

@@ -76,6 +76,12 @@ impl Vma {
         matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
     }
 
+    /// True if a memory file system may give it: anonymous, private, and no stack.
+    #[inline]
+    pub(crate) fn is_private(&self) -> bool {
+        self.backing == Backing::Anonymous
+    }
+
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.backing, Backing::PrivateFile | Backing::SharedFile)
     }

@@ -344,9 +344,12 @@ fn manager() -> impl Strategy<Value = ManagerConfig> {
     });
     prop_oneof![
         1 => Just(ManagerConfig::Linux),
-        2 => (0u16..4, 1u16..4).prop_map(|(near, far)| ManagerConfig::Interleave {
+        2 => (0u16..4, 1u16..4).prop_map(|(near, far)| ManagerConfig::Bandwidth {
             weights: format!("{near}:{far}")
         }),
+        // Pools from 4 pages on: they run out.
+        2 => (4u64..3000).prop_map(|pages| ManagerConfig::Basic { size: format!("{}KiB", 4 * pages) }),
+        2 => Just(ManagerConfig::Contiguous),
         5 => tiered,
     ]
 }

@@ -42,7 +42,7 @@ fn loaded(
 }
 
 fn interleave(weights: &str) -> String {
-    format!("{{ name = \"interleave\", weights = \"{weights}\" }}")
+    format!("{{ name = \"bandwidth\", weights = \"{weights}\" }}")
 }
 
 pub const LINUX: &str = "{ name = \"linux\" }";

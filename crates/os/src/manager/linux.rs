@@ -1,8 +1,8 @@
 //! The `linux` manager: first touch.
 
-use super::{About, Manager};
+use super::{About, Manager, Run, take};
 use crate::buddy::Buddy;
-use pagelab_addr::PageSize;
+use pagelab_addr::Pfn;
 
 pub(super) const ABOUT: About = (
     "linux",
@@ -18,7 +18,7 @@ impl Manager for Linux {
         Box::new(self.clone())
     }
 
-    fn alloc(&mut self, _memory: &Buddy, _size: PageSize) -> usize {
-        0
+    fn alloc(&mut self, memory: &mut Buddy, run: &mut Run) -> Option<Pfn> {
+        take(memory, 0, run.order)
     }
 }

@@ -1,15 +1,18 @@
-//! Memory managers: which node of memory a page of data comes from, and when it moves.
+//! Memory managers: which pages a program gets, and when they move.
 //!
 //! A manager is a file of this folder that implements [`Manager`]; [`ManagerConfig`], [`MANAGERS`]
-//! and [`build`] have a line for it. `alloc`, `added` and `removing` are the kernel's, too (`struct
+//! and [`build`] have a line for it. `alloc`, `free`, `added` and `removing` are the kernel's, too (`struct
 //! mfs_ops` in `linux/modules/mfs/mfs.h`), so that a policy keeps its shape there.
 
-mod interleave;
+mod bandwidth;
+mod basic;
+mod contiguous;
 mod linux;
 mod tiered;
 
 use crate::OsConfigError;
 use crate::buddy::Buddy;
+use crate::tag;
 use pagelab_addr::{PageSize, Pfn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +24,13 @@ pub use tiered::{TierStatistics, TieredConfig};
 type About = (&'static str, &'static str);
 
 /// The managers: name, description.
-pub const MANAGERS: &[About] = &[linux::ABOUT, interleave::ABOUT, tiered::ABOUT];
+pub const MANAGERS: &[About] = &[
+    linux::ABOUT,
+    basic::ABOUT,
+    contiguous::ABOUT,
+    bandwidth::ABOUT,
+    tiered::ABOUT,
+];
 
 /// A memory manager and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,8 +39,17 @@ pub enum ManagerConfig {
     /// First touch.
     #[default]
     Linux,
+    /// Pages of 4 KiB from a list filled at boot.
+    Basic {
+        /// Memory of the list: an amount (`512MiB`), or a share of all memory (`50%`).
+        #[serde(default = "basic::default_size")]
+        size: String,
+    },
+    /// Pieces that are as long as possible, given when a mapping is made.
+    Contiguous,
     /// Weighted interleaving.
-    Interleave {
+    #[serde(alias = "interleave")]
+    Bandwidth {
         /// Pages of a round that each node gives, by node: `3:2`.
         weights: String,
     },
@@ -44,6 +62,24 @@ impl ManagerConfig {
     pub fn is_default(&self) -> bool {
         *self == ManagerConfig::default()
     }
+
+    /// True if pages may be of folios, or are of 4 KiB whatever the policy says.
+    pub(crate) fn takes_folios(&self) -> bool {
+        match self {
+            ManagerConfig::Linux | ManagerConfig::Basic { .. } | ManagerConfig::Contiguous => true,
+            ManagerConfig::Bandwidth { .. } | ManagerConfig::Tiered(_) => false,
+        }
+    }
+}
+
+/// Pages that a program's memory lacks, and what the manager gave (`struct mfs_run`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// In: how many are missing from the wanted page on, not above [`Manager::max_pages`] or 2^`order`. Out: how
+    /// many were given, in a row.
+    pub(crate) nr: u32,
+    /// Order of the pages given.
+    pub(crate) order: u32,
 }
 
 /// A manager at work. It is told of pages of data alone, not of page tables.
@@ -51,9 +87,35 @@ pub(crate) trait Manager: Debug + Send {
     /// Another at the same point.
     fn boxed(&self) -> Box<dyn Manager>;
 
-    /// The node that the next page of a size is to come from. Where that has none, the next node
-    /// gives it.
-    fn alloc(&mut self, memory: &Buddy, size: PageSize) -> usize;
+    /// True if only private anonymous memory, but for stacks, is from it, as from a memory file system. What else
+    /// programs have comes from the first node.
+    fn is_file_system(&self) -> bool {
+        false
+    }
+
+    /// Pages of 4 KiB that [`Manager::alloc`] can give at once.
+    fn max_pages(&self) -> u32 {
+        1
+    }
+
+    /// True if memory is given when a mapping is made (`FS_MEMORY_EAGER`).
+    fn is_eager(&self) -> bool {
+        false
+    }
+
+    /// Gives pages in a row, by the first: at least the wanted one. `None` if there are none.
+    fn alloc(&mut self, memory: &mut Buddy, run: &mut Run) -> Option<Pfn>;
+
+    /// Takes back pages that no program has.
+    #[inline]
+    fn free(&mut self, memory: &mut Buddy, head: Pfn, order: u32) {
+        memory.free(head, order);
+    }
+
+    /// Frames that it has and no program.
+    fn set_aside(&self) -> u32 {
+        0
+    }
 
     /// A new page of a size is in a frame.
     fn added(&mut self, _pfn: Pfn, _size: PageSize) {}
@@ -80,6 +142,11 @@ pub(crate) trait Manager: Debug + Send {
         None
     }
 
+    /// Pieces given, by the order of the smallest block that would have them.
+    fn pieces(&self) -> &[u64] {
+        &[]
+    }
+
     /// Counts of a manager of tiers.
     fn tiers(&self) -> Option<TierStatistics> {
         None
@@ -92,17 +159,26 @@ impl Clone for Box<dyn Manager> {
     }
 }
 
-/// The manager of memory with so many frames in which nodes begin at these.
+/// Takes a page of an order from a node, or from the next where that has none.
+fn take(memory: &mut Buddy, node: usize, order: u32) -> Option<Pfn> {
+    memory.allocate_from(node, order, tag::data_of(order))
+}
+
+/// The manager of a memory in which nodes begin at these frames.
 pub(crate) fn build(
     config: &ManagerConfig,
     starts: &[u32],
-    frames: u32,
+    memory: &mut Buddy,
 ) -> Result<Box<dyn Manager>, OsConfigError> {
     Ok(match config {
         ManagerConfig::Linux => Box::new(linux::Linux),
-        ManagerConfig::Interleave { weights } => {
-            Box::new(interleave::Interleave::new(weights, starts.len())?)
+        ManagerConfig::Basic { size } => Box::new(basic::Basic::new(size, memory)?),
+        ManagerConfig::Contiguous => Box::new(contiguous::Contiguous::default()),
+        ManagerConfig::Bandwidth { weights } => {
+            Box::new(bandwidth::Bandwidth::new(weights, starts.len())?)
         }
-        ManagerConfig::Tiered(config) => Box::new(tiered::Tiered::new(config, starts, frames)?),
+        ManagerConfig::Tiered(config) => {
+            Box::new(tiered::Tiered::new(config, starts, memory.count())?)
+        }
     })
 }

@@ -6,7 +6,7 @@
 //! has been cold longest leaves it; as long as it has more than the other, lower one, a hot page of
 //! the far node comes. Only pages that were faulted in as 4 KiB are in the lists.
 
-use super::{About, Manager};
+use super::{About, Manager, Run, take};
 use crate::OsConfigError;
 use crate::buddy::Buddy;
 use crate::frame_lists::FrameLists;
@@ -174,12 +174,9 @@ impl Manager for Tiered {
         Box::new(self.clone())
     }
 
-    fn alloc(&mut self, memory: &Buddy, _size: PageSize) -> usize {
-        if memory.free_frames_of(NEAR) > self.allocation {
-            NEAR
-        } else {
-            FAR
-        }
+    fn alloc(&mut self, memory: &mut Buddy, run: &mut Run) -> Option<Pfn> {
+        let has_room = memory.free_frames_of(NEAR) > self.allocation;
+        take(memory, if has_room { NEAR } else { FAR }, run.order)
     }
 
     /// New pages are hot.

@@ -105,7 +105,7 @@ impl<T: PageTable> Mapper<'_, T> {
         writable: bool,
     ) -> Result<PageSize, OsError> {
         let size = PageSize::Base4K;
-        let Some(pfn) = self.map_new(page, size, writable || vma.writable())? else {
+        let Some(pfn) = self.map_new(vma, page, size, writable || vma.writable())? else {
             return Err(self.out_of_memory("a page of data"));
         };
         if let Some(reclaim) = &mut self.frames.reclaim

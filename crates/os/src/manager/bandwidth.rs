@@ -1,38 +1,42 @@
-//! The `interleave` manager: pages dealt out to the nodes by weight.
+//! The `bandwidth` manager: pages dealt out to the nodes by weight.
 
-use super::{About, Manager};
+use super::{About, Manager, Run, take};
 use crate::OsConfigError;
 use crate::buddy::Buddy;
-use pagelab_addr::PageSize;
+use pagelab_addr::Pfn;
+
+/// Orders between two page sizes.
+const TABLE_ORDER: u32 = 9;
 
 pub(super) const ABOUT: About = (
-    "interleave",
+    "bandwidth",
     "pages dealt out to the nodes by weight: weights=3:2 (BWMFS of the FBMM paper)",
 );
 
 /// Weighted interleaving (Tabatabai et al., "FBMM", USENIX ATC 2024, section 5.2).
 #[derive(Clone, Debug)]
-pub(super) struct Interleave {
+pub(super) struct Bandwidth {
     /// By page size, since a round of small pages tells nothing about large ones.
     rounds: [Round; 3],
 }
 
-impl Interleave {
+impl Bandwidth {
     pub(super) fn new(weights: &str, nodes: usize) -> Result<Self, OsConfigError> {
         let round = Round::new(weights, nodes)?;
-        Ok(Interleave {
+        Ok(Bandwidth {
             rounds: [round.clone(), round.clone(), round],
         })
     }
 }
 
-impl Manager for Interleave {
+impl Manager for Bandwidth {
     fn boxed(&self) -> Box<dyn Manager> {
         Box::new(self.clone())
     }
 
-    fn alloc(&mut self, _memory: &Buddy, size: PageSize) -> usize {
-        self.rounds[size as usize].next()
+    fn alloc(&mut self, memory: &mut Buddy, run: &mut Run) -> Option<Pfn> {
+        let node = self.rounds[(run.order / TABLE_ORDER) as usize].next();
+        take(memory, node, run.order)
     }
 }
 
