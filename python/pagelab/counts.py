@@ -227,6 +227,7 @@ class Khugepaged(Model):
     scans: Natural
     full_scans: Natural
     collapsed: Natural
+    folios: Natural = 0
     too_empty: Natural
     too_shared: Natural
     no_free_block: Natural

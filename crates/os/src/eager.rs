@@ -100,20 +100,34 @@ impl<T: PageTable> Mapper<'_, T> {
         frames: u32,
         writable: bool,
     ) -> (u32, Result<(), OsError>) {
-        let mut entered = Ok(());
-        let mut mapped = 0;
-        while mapped < frames && entered.is_ok() {
-            let pfn = Pfn(head.0 + mapped);
-            entered = self.enter_next(page, mapped, pfn, writable);
-            if entered.is_ok() {
-                self.count_page(vma, PageSize::Base4K);
-                mapped += 1;
-            }
+        let (mapped, entered) = self.enter_frames(page, head, frames, writable);
+        for _ in 0..mapped {
+            self.count_page(vma, PageSize::Base4K);
         }
         self.effects.blocks_given += u64::from(mapped > 0);
         self.frames.unpin();
         let is_short = matches!(entered, Err(OsError::OutOfMemory { .. }));
         (mapped, if is_short { Ok(()) } else { entered })
+    }
+
+    /// Enters 4 KiB pages from one on into the page table, as many as it has room for.
+    pub(crate) fn enter_frames(
+        &mut self,
+        page: Page,
+        head: Pfn,
+        frames: u32,
+        writable: bool,
+    ) -> (u32, Result<(), OsError>) {
+        let mut mapped = 0;
+        while mapped < frames {
+            let pfn = Pfn(head.0 + mapped);
+            let entered = self.enter_next(page, mapped, pfn, writable);
+            if entered.is_err() {
+                return (mapped, entered);
+            }
+            mapped += 1;
+        }
+        (mapped, Ok(()))
     }
 
     /// Frees frames of a row that were not mapped.

@@ -102,7 +102,7 @@ impl<T: PageTable> Call<'_, T> {
 }
 
 /// True if larger pages than 4 KiB may back a VMA at all.
-fn takes_folios(vma: &Vma) -> bool {
+pub(crate) fn takes_folios(vma: &Vma) -> bool {
     let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
     anonymous && !matches!(vma.advice, HugeAdvice::Unwanted | HugeAdvice::Forbidden)
 }

@@ -104,6 +104,9 @@ pub struct KhugepagedStatistics {
     pub full_scans: u64,
     /// Pages of 2 MiB that it made (`pages_collapsed`).
     pub collapsed: u64,
+    /// Smaller folios that it made.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub folios: u64,
     /// Regions left as they were: too many pages were empty.
     pub too_empty: u64,
     /// Regions left as they were: too many pages are others', too.

@@ -405,13 +405,15 @@ proptest! {
         accounting in prop_oneof![Just(Accounting::MmOwner), Just(Accounting::FolioMap)],
         max_ptes_none in prop_oneof![Just(0u32), Just(511), 0u32..512],
         pages_to_scan in prop_oneof![Just(4096u32), 1u32..2048],
+        mthp in any::<bool>(),
         steps in steps(1..60),
     ) {
-        let khugepaged = KhugepagedConfig { max_ptes_none, pages_to_scan, ..KhugepagedConfig::default() };
+        let khugepaged = KhugepagedConfig { max_ptes_none, pages_to_scan, mthp, ..KhugepagedConfig::default() };
+        let sizes = if mthp { "thp-madvise+64K-madvise+16K-madvise" } else { "thp-madvise" };
         let config = OsConfig {
             accounting,
             khugepaged: Some(khugepaged),
-            ..config(PagePolicy::ThpMadvise, 0.1)
+            ..config(PagePolicy::try_from(sizes.to_owned()).unwrap(), 0.1)
         };
         with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
     }

@@ -18,6 +18,10 @@ pub struct KhugepagedConfig {
     pub max_ptes_none: u32,
     /// Pages of a region that other address spaces may have, too: 0 to 511.
     pub max_ptes_shared: u32,
+    /// Folios smaller than 2 MiB are made, too, of the sizes that `page_policy` has (Linux 7.2): from regions all of
+    /// whose pages are there or, with `max_ptes_none` of 511, any.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mthp: bool,
 }
 
 impl Default for KhugepagedConfig {
@@ -28,6 +32,7 @@ impl Default for KhugepagedConfig {
             alloc_sleep_ms: 60_000.0,
             max_ptes_none: 511,
             max_ptes_shared: 256,
+            mthp: false,
         }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! It wakes every `scan_sleep_ms`, looks at the next `pages_to_scan` pages of all address spaces in turn, and
 //! collapses a region of 2 MiB that few enough empty and shared pages stand in the way of. What a program has is
-//! taken as accessed since it was mapped: nothing clears accessed bits. Not modelled: files, swap entries, orders
-//! below 2 MiB (Linux 7.2), and the time for which a fault waits for it (mmap_lock).
+//! taken as accessed since it was mapped: nothing clears accessed bits. Not modelled: files, swap entries, and the time
+//! for which a fault waits for it (mmap_lock).
 
 mod config;
+mod mthp;
 mod scan;
 
 pub use config::KhugepagedConfig;

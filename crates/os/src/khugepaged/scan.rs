@@ -1,14 +1,17 @@
-use super::Khugepaged;
+use super::{Khugepaged, KhugepagedConfig};
 use crate::collapse::{Collapse, Limits};
-use crate::fault::may_be_huge;
+use crate::fault::{may_be_huge, takes_folios};
+use crate::mapper::Mapper;
 use crate::system::Call;
-use crate::vma::Vma;
-use crate::{KhugepagedStatistics, OsError};
+use crate::vma::{HugeAdvice, Vma};
+use crate::{KhugepagedStatistics, OsError, PagePolicy};
 use pagelab_addr::{Asid, PageSize, Vpn};
 use pagelab_translation::PageTable;
 
 /// Pages of a region of 2 MiB.
 const REGION: u64 = PageSize::Large2M.base_pages() as u64;
+/// Its order, as a bit.
+const HUGE: u16 = 1 << PageSize::Large2M.order();
 
 impl<T: PageTable> Call<'_, T> {
     /// Looks at some pages (`khugepaged_do_scan`).
@@ -29,7 +32,7 @@ impl<T: PageTable> Call<'_, T> {
                 }
                 continue;
             }
-            let Some((vma, region)) = self.next_region(space, from) else {
+            let Some((vma, region)) = self.next_region(space, from, &thread.config) else {
                 thread.next = (space + 1, 0);
                 left -= 1;
                 continue;
@@ -38,11 +41,16 @@ impl<T: PageTable> Call<'_, T> {
             thread.next = (space, region + REGION);
             let first = self.mapper.page(Asid(space as u16), Vpn(region))?;
             debug_assert!(vma.covers(region..region + REGION));
-            let limits = Limits {
-                none: thread.config.max_ptes_none,
-                shared: thread.config.max_ptes_shared,
+            let orders = self.orders(&thread.config, &vma);
+            let outcome = if orders == HUGE {
+                let limits = Limits {
+                    none: thread.config.max_ptes_none,
+                    shared: thread.config.max_ptes_shared,
+                };
+                self.mapper.collapse(first, limits)?
+            } else {
+                self.mapper.collapse_parts(first, orders, &thread.config)?
             };
-            let outcome = self.mapper.collapse(first, limits)?;
             if self.note(outcome) {
                 thread.starved = true;
                 break;
@@ -57,34 +65,70 @@ impl<T: PageTable> Call<'_, T> {
     }
 
     /// The first region at or behind a page that a page of 2 MiB may back, and its VMA.
-    fn next_region(&mut self, space: usize, from: u64) -> Option<(Vma, u64)> {
+    fn next_region(
+        &mut self,
+        space: usize,
+        from: u64,
+        config: &KhugepagedConfig,
+    ) -> Option<(Vma, u64)> {
         let policy = self.config.page_policy;
         let space = self.spaces[space].as_ref()?;
         space.vmas.within(from..u64::MAX).find_map(|vma| {
             let region = vma.start.max(from).next_multiple_of(REGION);
             let fits = region + REGION <= vma.end;
-            (fits && may_be_huge(&space.seen(vma), policy)).then_some((vma, region))
+            let vma = space.seen(vma);
+            (fits && orders(policy, config, &vma) != 0).then_some((vma, region))
         })
+    }
+
+    /// Orders of folios for a VMA, as bits.
+    fn orders(&self, config: &KhugepagedConfig, vma: &Vma) -> u16 {
+        orders(self.config.page_policy, config, vma)
     }
 
     /// Counts what came of a region. True if no block was free.
     fn note(&mut self, outcome: Collapse) -> bool {
-        if let Collapse::Made { .. } = outcome {
-            // The program's processor drops its translations at once (`pmdp_collapse_flush`).
-            self.mapper.effects.shootdowns += 1;
+        if let Collapse::Made { copied } = outcome {
+            (self.mapper).note_collapse(PageSize::Large2M.order(), copied as u32);
         }
         let counts = self.khugepaged();
         match outcome {
-            Collapse::Made { copied } => {
-                counts.collapsed += 1;
-                counts.pages_copied += copied;
-                counts.pages_zeroed += REGION - copied;
-            }
             Collapse::TooEmpty => counts.too_empty += 1,
             Collapse::TooShared => counts.too_shared += 1,
             Collapse::NoFreeBlock => counts.no_free_block += 1,
-            Collapse::Huge | Collapse::ReadOnly | Collapse::Swapped => {}
+            Collapse::Made { .. }
+            | Collapse::Parts
+            | Collapse::Huge
+            | Collapse::ReadOnly
+            | Collapse::Swapped => {}
         }
         outcome == Collapse::NoFreeBlock
+    }
+}
+
+/// Orders of the folios that khugepaged makes in a VMA, as bits (`collapse_possible_orders`).
+fn orders(policy: PagePolicy, config: &KhugepagedConfig, vma: &Vma) -> u16 {
+    let huge = if may_be_huge(vma, policy) { HUGE } else { 0 };
+    if !config.mthp || !takes_folios(vma) {
+        return huge;
+    }
+    let wanted = vma.advice == HugeAdvice::Wanted;
+    let smaller = policy.folio_orders(wanted);
+    smaller.fold(huge, |orders, order| orders | 1 << order)
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// Counts a folio that khugepaged has made.
+    pub(super) fn note_collapse(&mut self, order: u32, copied: u32) {
+        // The program's processor drops its translations at once (`pmdp_collapse_flush`).
+        self.effects.shootdowns += 1;
+        let counts = self.statistics.khugepaged.get_or_insert_default();
+        if 1 << order == HUGE {
+            counts.collapsed += 1;
+        } else {
+            counts.folios += 1;
+        }
+        counts.pages_copied += u64::from(copied);
+        counts.pages_zeroed += (1 << order) - u64::from(copied);
     }
 }
