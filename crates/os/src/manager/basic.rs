@@ -8,7 +8,7 @@ use pagelab_addr::{PAGE_SHIFT, Pfn, parse_quantity};
 
 pub(super) const ABOUT: About = (
     "basic",
-    "4K pages from a list filled at boot, size=50% of the memory: private memory only (basicmfs)",
+    "4K pages from a list filled at boot, size=50% of what is free: private memory only (basicmfs)",
 );
 
 pub(super) fn default_size() -> String {
@@ -30,7 +30,7 @@ impl Basic {
             key: "manager.size",
             reason,
         };
-        let nr = pages(size, memory.count()).ok_or_else(|| {
+        let nr = pages(size, memory.free_frames()).ok_or_else(|| {
             refuse(format!(
                 "{size:?} is neither an amount of memory nor a share of it"
             ))
@@ -166,7 +166,11 @@ mod tests {
         ] {
             assert_eq!(pages(size, 1024), expected, "{size}");
         }
-        let mut memory = Buddy::new(vec![0; 4096], &[0], 10);
+        // A share is of what is free: here three quarters of 4,096 pages.
+        let tags = (0..4096).map(|pfn| u8::from(pfn < 1024));
+        let mut memory = Buddy::new(tags.collect(), &[0], 10);
+        let basic = Basic::new("50%", &mut memory).unwrap();
+        assert_eq!(basic.set_aside(), 1536);
         assert!(Basic::new("17MiB", &mut memory).is_err());
     }
 }

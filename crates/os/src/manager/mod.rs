@@ -41,7 +41,7 @@ pub enum ManagerConfig {
     Linux,
     /// Pages of 4 KiB from a list filled at boot.
     Basic {
-        /// Memory of the list: an amount (`512MiB`), or a share of all memory (`50%`).
+        /// Memory of the list: an amount (`512MiB`), or a share of what is free (`50%`).
         #[serde(default = "basic::default_size")]
         size: String,
     },
