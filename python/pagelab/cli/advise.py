@@ -188,7 +188,8 @@ def _print(
         typer.echo(f"  {found_why.perf}")
         console.print(show.counters(found_why))
     for one in decided.verdicts:
-        if one.rounds is not None:
+        # Beside one that helps nobody needs to know.
+        if one.rounds is not None and decided.best is None:
             # With the one that is not timed.
             needed = (one.rounds + 1) * decided.trials.seconds
             console.print(
