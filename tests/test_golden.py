@@ -28,4 +28,5 @@ def test_the_module_gives_the_recorded_statistics(path: Path) -> None:
     got, recorded = json.loads(text), json.loads(path.read_text())
     for long in ("memory_map", "timeline"):
         got[long] = len(got[long])
-    assert got == recorded
+    # Of most runs some sections are on record.
+    assert {section: got[section] for section in recorded} == recorded
