@@ -25,9 +25,12 @@ from pagelab.measuring.native import Run
 
 # The unchanged program once more in each round: how far it is from itself.
 AGAIN = "unchanged, again"
-CONFIDENCE = 0.99
+# Of an interval: those of five settings hold together with 99 %.
+CONFIDENCE = 0.998
 # Fewer rounds have no interval with that.
-LEAST = 8
+LEAST = 10
+# Of intervals by which settings are left that are not the best: four rounds may be enough.
+_ROUGH = 0.8
 # A ratio is known well enough when its interval reaches no further than this to either side, or
 # than a fifth of the way from 1.
 _NARROW = 0.01
@@ -64,10 +67,10 @@ class Ratio:
         return wide <= max(_NARROW, _NARROW_SHARE * abs(self.median - 1))
 
 
-def ratio(above: list[float], below: list[float]) -> Ratio:
+def ratio(above: list[float], below: list[float], confidence: float = CONFIDENCE) -> Ratio:
     """The ratio of two settings' figures, round by round.
 
-    The interval is between order statistics, which hold the median with at least `CONFIDENCE`
+    The interval is between order statistics, which hold the median with at least that `confidence`
     whatever the distribution is (David and Nagaraja, Order Statistics, section 7.1).
 
     >>> ratio([2.0] * 9 + [9.0], [1.0] * 10)
@@ -76,19 +79,19 @@ def ratio(above: list[float], below: list[float]) -> Ratio:
     ratios = sorted(a / b for a, b in zip(above, below, strict=True) if b)
     if not ratios:
         return Ratio(math.nan, 0.0, math.inf)
-    outside = _outside(len(ratios))
+    outside = _outside(len(ratios), confidence)
     middle = statistics.median(ratios)
     if outside is None:
         return Ratio(middle, 0.0, math.inf)
     return Ratio(middle, ratios[outside], ratios[-1 - outside])
 
 
-def _outside(count: int) -> int | None:
+def _outside(count: int, confidence: float) -> int | None:
     """Samples beyond the interval at each end, of so many in all; none if it has no end."""
     tail, beyond = 0.0, None
     for at in range(count // 2):
         tail += math.comb(count, at) / 2**count
-        if 2 * tail > 1 - CONFIDENCE:
+        if 2 * tail > 1 - confidence:
             break
         beyond = at
     return beyond
@@ -144,7 +147,7 @@ class Trials:
         """A server's load says how much it gets done; else processor time is compared."""
         return self.base.runs[0].rate is not None
 
-    def faster(self, trial: Trial, of: str = "cpu") -> Ratio:
+    def faster(self, trial: Trial, of: str = "cpu", *, confidence: float = CONFIDENCE) -> Ratio:
         """The times by which a run takes less processor time, or `wall` time, than unchanged.
 
         Where the load of a server says how much it gets done, that is compared instead of
@@ -152,18 +155,24 @@ class Trials:
         """
         base = self.base.runs[: len(trial.runs)]
         if self.rated and of == "cpu":
-            return ratio([r.rate or 0 for r in trial.runs], [r.rate or 0 for r in base])
-        return ratio([getattr(r, of) for r in base], [getattr(r, of) for r in trial.runs])
+            above, below = [r.rate or 0 for r in trial.runs], [r.rate or 0 for r in base]
+        else:
+            above, below = [getattr(r, of) for r in base], [getattr(r, of) for r in trial.runs]
+        return ratio(above, below, confidence)
 
     @property
     def unsettled(self) -> list[Trial]:
         """Settings of which more rounds would say more.
 
-        Not those that are known well enough, nor those that another is faster than for certain.
+        Not those that are known well enough, nor those that another is likely to be faster than.
         """
-        ratios = [(trial, self.faster(trial)) for trial in self.others]
-        best = max((found.low for _, found in ratios), default=0.0)
-        return [trial for trial, found in ratios if not found.narrow and found.high >= best]
+        roughly = [self.faster(trial, confidence=_ROUGH) for trial in self.others]
+        best = max((found.low for found in roughly), default=0.0)
+        return [
+            trial
+            for trial, found in zip(self.others, roughly, strict=True)
+            if found.high >= best and not self.faster(trial).narrow
+        ]
 
 
 @dataclass(frozen=True)
