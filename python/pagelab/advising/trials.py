@@ -25,11 +25,11 @@ from pagelab.measuring.native import Run
 
 # The unchanged program once more in each round: how far it is from itself.
 AGAIN = "unchanged, again"
-# Of an interval: those of five settings hold together with 99 %.
+# Confidence of an interval: those of five settings hold together with 99 %.
 CONFIDENCE = 0.998
 # Fewer rounds have no interval with that.
 LEAST = 10
-# Of intervals by which settings are left that are not the best: four rounds may be enough.
+# Intervals by which settings are left that are not the best: four rounds may be enough.
 _ROUGH = 0.8
 # A ratio is known well enough when its interval reaches no further than this to either side, or
 # than a fifth of the way from 1.
