@@ -401,8 +401,7 @@ impl Core {
     /// Ends an access whose translation was there at `translated` and whose data at `done`.
     ///
     /// A load retires when it has its data; a store when it has its translation, and then waits
-    /// in the store buffer, which drains in order, for its line. Returns whether that is so late that others
-    /// may have come to its set meanwhile.
+    /// in the store buffer, which drains in order, for its line.
     #[inline(always)]
     pub fn complete(
         &mut self,
@@ -411,7 +410,7 @@ impl Core {
         store: bool,
         translated: u64,
         done: u64,
-    ) -> bool {
+    ) {
         let ready = if store { translated } else { done };
         let mut earliest = self.retired + entry.instructions;
         if self.ended >= self.wrong_paths.next() {
@@ -437,9 +436,8 @@ impl Core {
                 .charge(stall, translation, ready - translated, fault, migration);
         }
         self.retired = retired;
-        let mut late = false;
         if store {
-            late = self.stores.write(self.ended, retired, done);
+            self.stores.write(self.ended, retired, done);
             self.stores_under_way -= 1;
         }
         let place = self.ended % WINDOW;
@@ -450,25 +448,6 @@ impl Core {
         };
         self.retirements[place] = (entry.number, retired);
         self.ended += 1;
-        late
-    }
-
-    /// Has a first level of so many sets and ways drive out what is to be written, which takes `again` slots
-    /// to fetch once more.
-    pub fn drive_out(&mut self, sets_and_ways: (usize, usize), again: u64) {
-        self.stores.drive_out(sets_and_ways, again);
-    }
-
-    /// A line comes into the first level, to be stored to or not.
-    #[inline(always)]
-    pub fn filled(&mut self, line: u32, arrives: u64, store: bool) {
-        self.stores.fill(line, arrives, store);
-    }
-
-    /// The store that ended last is written late to a line ([`Core::complete`] says so).
-    #[inline(always)]
-    pub fn written_late(&mut self, line: u32) {
-        self.stores.late(line);
     }
 
     /// Charges what of a stall the front end brought about; returns it.

@@ -12,7 +12,6 @@ mod calls;
 mod config;
 mod core_model;
 mod dataflow;
-mod driven_out;
 mod front_end;
 mod in_flight;
 mod register_file;

@@ -1,7 +1,6 @@
 //! The store buffer: what has retired and waits to be written, in the order of the program.
 
 use crate::config::CoreConfig;
-use crate::driven_out::DrivenOut;
 use std::collections::VecDeque;
 
 /// When its entries are free, and its stores written.
@@ -19,12 +18,6 @@ pub(crate) struct StoreBuffer {
     locked: VecDeque<usize>,
     next_locked: usize,
     atomics: u64,
-    driven_out: Option<DrivenOut>,
-    /// In which a set of the first level may be filled with other lines.
-    refill: u64,
-    /// The last line that came, and how long others may take to fill its set.
-    last_fill: u64,
-    fills: u64,
 }
 
 impl StoreBuffer {
@@ -39,19 +32,7 @@ impl StoreBuffer {
             locked: VecDeque::new(),
             next_locked: usize::MAX,
             atomics: atomics.saturating_sub(apart),
-            driven_out: None,
-            refill: 0,
-            last_fill: 0,
-            fills: 0,
         }
-    }
-
-    /// Has a first level of so many sets and ways drive out what is to be written, which takes `again` slots
-    /// to fetch once more.
-    pub(crate) fn drive_out(&mut self, (sets, ways): (usize, usize), again: u64) {
-        self.driven_out = Some(DrivenOut::new(sets, ways, again));
-        self.refill = ways as u64;
-        self.fills = ways as u64 * again;
     }
 
     #[inline(always)]
@@ -86,10 +67,9 @@ impl StoreBuffer {
         self.next_locked = self.locked.front().copied().unwrap_or(usize::MAX);
     }
 
-    /// Writes a store that has retired and whose line was there at `done`. Returns whether that is so late that
-    /// others may have come to its set meanwhile.
+    /// Writes a store that has retired and whose line was there at `done`.
     #[inline(always)]
-    pub(crate) fn write(&mut self, access: usize, retired: u64, done: u64) -> bool {
+    pub(crate) fn write(&mut self, access: usize, retired: u64, done: u64) {
         self.written = (self.written + self.apart).max(retired).max(done);
         if access == self.next_locked {
             self.write_locked();
@@ -98,32 +78,6 @@ impl StoreBuffer {
         self.next += 1;
         if self.next == self.free_at.len() {
             self.next = 0;
-        }
-        self.written - done > self.refill && done < self.last_fill + self.fills
-    }
-
-    /// The last store, which is written late, goes to this line.
-    #[inline(never)]
-    pub(crate) fn late(&mut self, line: u32) {
-        if let Some(driven_out) = &mut self.driven_out {
-            driven_out.write(line, self.written);
-        }
-    }
-
-    /// A line comes into the first level, to be stored to or not.
-    #[inline(always)]
-    pub(crate) fn fill(&mut self, line: u32, arrives: u64, store: bool) {
-        self.last_fill = arrives;
-        // Else all has been written before.
-        if self.written > arrives {
-            self.fill_meanwhile(line, arrives, store);
-        }
-    }
-
-    #[inline(never)]
-    fn fill_meanwhile(&mut self, line: u32, arrives: u64, store: bool) {
-        if let Some(driven_out) = &mut self.driven_out {
-            self.written += driven_out.fill(line, arrives, store);
         }
     }
 }

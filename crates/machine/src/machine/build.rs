@@ -52,13 +52,7 @@ impl<M: Mmu> Machine<M> {
         let caches = (1..=u64::from(config.cores))
             .map(|core| PrivateCaches::new(&config.caches, config.seed.wrapping_add(core << 8)))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut core = Core::new(&config.core, latencies.served[Served::L1 as usize])?;
-        if let Some(PrivateCaches { l1, .. }) = caches.first() {
-            core.drive_out(
-                (l1.sets(), l1.ways()),
-                latencies.served[Served::L2 as usize],
-            );
-        }
+        let core = Core::new(&config.core, latencies.served[Served::L1 as usize])?;
         let cores = (0..config.cores)
             .map(|_| CoreState {
                 clock: core.clone(),

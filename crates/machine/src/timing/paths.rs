@@ -42,9 +42,7 @@ impl Paths<'_> {
         (translated, done): (u64, u64),
     ) {
         let store = task.bits & request::STORE != 0;
-        if (self.core).complete(entry, trapped, store, translated, done) {
-            self.core.written_late(task.line & !MODIFY);
-        }
+        (self.core).complete(entry, trapped, store, translated, done);
     }
 
     /// When the translation is there of an access that starts at `start` and whose walk is asked
@@ -151,14 +149,10 @@ impl Paths<'_> {
             let done = self.core.under_way.line_there(key, translated, hit);
             return (done, translated);
         }
-        let store = task.bits & request::STORE != 0;
         if let Some(arrives) = self.core.under_way.line_arrives(key, translated) {
-            self.core.filled(key, arrives, store);
             return (arrives.max(hit), translated);
         }
-        let (done, sent) = self.fetch(served, key, translated, start);
-        self.core.filled(key, done, store);
-        (done, sent)
+        self.fetch(served, key, translated, start)
     }
 
     /// When a line arrives that the first level misses at `now`, for an access that starts at

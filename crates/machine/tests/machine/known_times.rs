@@ -597,23 +597,3 @@ fn threads_that_share_a_core_wait_for_their_own_loads() {
         close(a_load(turn), 36.0 / 2.0);
     }
 }
-
-/// Stores to lines of one set, round and round: a cycle each where the first level has ways for all; where it has
-/// one less, each line is driven out before it is written, and comes from the second level once more.
-#[test]
-fn stores_to_more_lines_than_a_set_has_wait_for_each_again() {
-    let config = machine(&["caches.l1.kib=32", "caches.l1.ways=8"]);
-    let a_store = |lines: u64| {
-        let elapsed = |stores: u64| {
-            let mut events = vec![map(BASE, lines * 4096)];
-            events.extend((0..stores).map(|number| store(BASE + number % lines * 4096)));
-            let result = run(&config, "ideal", &mut Cut::new(&events, 500));
-            result.cycles.elapsed
-        };
-        (elapsed(20_000) - elapsed(10_000)) as f64 / 10_000.0
-    };
-    close(a_store(8), 1.0);
-    let again = f64::from(config.caches.l2.cycles);
-    close(a_store(9), 1.0 + again);
-    close(a_store(20), 1.0 + again);
-}
