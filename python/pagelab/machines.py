@@ -44,7 +44,6 @@ class Machine(MachineBase):
         integer_registers: int | None = None,
         arithmetic: bool | None = None,
         scaled_index: int | None = None,
-        calls: int | None = None,
         atomics: int | None = None,
         forwarding: int | None = None,
         vector_forwarding: int | None = None,

@@ -295,17 +295,6 @@ def test_a_scaled_index_takes_whole_cycles(
 
 
 @pytest.mark.parametrize(
-    ("cycles", "wanted"), [(None, None), (4.02, 4), (2.1, 2), (3.5, None), (0.3, None)]
-)
-def test_calls_take_whole_cycles(
-    zen4_guest: Measurement, cycles: float | None, wanted: int | None
-) -> None:
-    zen4_guest.parts.setdefault("branches", {})["call_cycles"] = cycles
-    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())["core"]
-    assert table.get("calls") == wanted
-
-
-@pytest.mark.parametrize(
     ("key", "found", "value", "wanted"),
     [
         ("atomics", "locked_cycles", 19.6, 20),

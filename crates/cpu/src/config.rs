@@ -27,16 +27,12 @@ pub struct CoreConfig {
     /// Cycles that an address takes more then from an index that is scaled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub scaled_index: u32,
-    /// Cycles that a call and its return take at least, one after the other, however well they are predicted.
-    /// Counts where the source says what is executed and `arithmetic` does.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub calls: u32,
     /// Cycles that a locked instruction's store takes the store buffer at least, which writes in order: no
-    /// store behind it is written meanwhile. Counts where `calls` does.
+    /// store behind it is written meanwhile. Counts where `arithmetic` does.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub atomics: u32,
     /// Cycles from what is stored to what a load of the same makes of it, in integer registers; what a hit of
-    /// the first level takes if it is not said. Counts where `calls` does.
+    /// the first level takes if it is not said. Counts where `arithmetic` does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarding: Option<u32>,
     /// The same in vector registers.
@@ -128,7 +124,6 @@ impl CoreConfig {
         }
         for (key, cycles, limit) in [
             ("scaled_index", self.scaled_index, 64),
-            ("calls", self.calls, 64),
             ("atomics", self.atomics, 4096),
             ("forwarding", self.forwarding.unwrap_or(0), 64),
             ("vector_forwarding", self.vector_forwarding.unwrap_or(0), 64),

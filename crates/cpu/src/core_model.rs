@@ -1,5 +1,4 @@
 use crate::Stalls;
-use crate::calls::Calls;
 use crate::config::{CoreConfig, CoreError, WINDOW};
 use crate::dataflow::{Computed, Pieces, Registers};
 use crate::front_end::{FrontEnd, HeldBack};
@@ -80,7 +79,6 @@ pub struct Core {
     hit: u64,
     /// Front end, which may hold dispatch back.
     front_end: FrontEnd,
-    calls: Calls,
     wrong_paths: WrongPaths,
     registers: Registers,
     /// Slots in which retirement waited for arithmetic.
@@ -118,7 +116,6 @@ impl Core {
             misprediction: u64::from(config.misprediction) * u64::from(config.width),
             hit,
             front_end: FrontEnd::new(),
-            calls: Calls::new(u64::from(config.calls) * u64::from(config.width)),
             wrong_paths: WrongPaths::new(),
             registers: Registers::new(config.reorder_buffer),
             waited: 0,
@@ -256,14 +253,6 @@ impl Core {
             let earliest = arrives + u64::from(gap) + 1;
             self.front_end.delay(self.accesses, delay, earliest);
         }
-    }
-
-    /// The access that is dispatched next, with `gap` instructions before it, is a call's or a return's.
-    #[inline]
-    pub fn call(&mut self, gap: u32) {
-        let instructions = u64::from(gap) + 1;
-        let time = self.calls.next(self.dispatched + instructions);
-        self.fetched(time - instructions, gap);
     }
 
     /// The store that is dispatched next is a locked instruction's.

@@ -8,7 +8,6 @@
 //! What it leaves out: arithmetic that decides a branch, and what a wrong path does.
 
 mod between_accesses;
-mod calls;
 mod config;
 mod core_model;
 mod dataflow;

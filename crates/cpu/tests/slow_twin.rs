@@ -155,7 +155,7 @@ proptest! {
     ) {
         let config = CoreConfig {
             ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, l2_miss_buffers: None, walkers: 1, misprediction: 0,
-            integer_registers, arithmetic: true, scaled_index: 0, calls: 0, atomics, store_ports, forwarding: None, vector_forwarding: None,
+            integer_registers, arithmetic: true, scaled_index: 0, atomics, store_ports, forwarding: None, vector_forwarding: None,
         };
         let mut core = Core::new(&config, 0).unwrap();
         let mut registers = RegisterFile::new(&config);
@@ -214,7 +214,6 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         integer_registers: None,
         arithmetic: true,
         scaled_index: 0,
-        calls: 0,
         atomics: 0,
         forwarding: None,
         vector_forwarding: None,
@@ -317,7 +316,6 @@ fn a_value_out_of_range_is_named() {
         integer_registers: None,
         arithmetic: true,
         scaled_index: 0,
-        calls: 0,
         atomics: 0,
         forwarding: None,
         vector_forwarding: None,

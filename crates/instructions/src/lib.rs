@@ -7,13 +7,13 @@ mod decoded;
 mod each;
 mod execution;
 mod latency;
+mod locked;
 mod registers;
-mod serial;
 mod unit;
 
 pub use arithmetic::{Arithmetic, Way};
 pub use champsim::{ExportError, is_champsim, write_champsim};
 pub use decoded::{Decoded, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 pub use execution::{Executed, Executions};
+pub use locked::locked;
 pub use registers::integer_registers_taken;
-pub use serial::{Serial, serial};

@@ -42,11 +42,6 @@ fn in_cycles(ns: impl Fn() -> Option<f64>) -> Option<f64> {
     crate::stats::median(&samples?)
 }
 
-/// Cycles of a call and its return, one after the other; `None` where that is not known.
-pub fn call() -> Option<f64> {
-    in_cycles(call_ns)
-}
-
 /// Cycles of a store in a row of them that hit the first level, of locked instructions or others; `None` where
 /// that is not known.
 pub fn store(locked: bool) -> Option<f64> {
@@ -110,30 +105,6 @@ fn through_memory_ns(vector: bool) -> Option<f64> {
         }
     }
     Some(start.elapsed().as_nanos() as f64 / (8 * FEW_LOOPS) as f64)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn call_ns() -> Option<f64> {
-    let start = std::time::Instant::now();
-    for _ in 0..FEW_LOOPS {
-        // SAFETY: calls what only returns, eight times; the stack is as it was, and nothing below it is ours.
-        unsafe {
-            std::arch::asm!(
-                "sub rsp, 128",
-                ".rept 8",
-                "call 3f",
-                ".endr",
-                "jmp 4f",
-                ".p2align 6",
-                "3:",
-                "ret",
-                ".p2align 6",
-                "4:",
-                "add rsp, 128",
-            );
-        }
-    }
-    Some(start.elapsed().as_nanos() as f64 / (FEW_LOOPS * 8) as f64)
 }
 
 /// Nanoseconds of a load that hits the first level, of a chain of them, with an index that is scaled or not.
@@ -205,11 +176,6 @@ fn cycles_a_ns(_: u64) -> Option<f64> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn call_ns() -> Option<f64> {
-    None
-}
-
-#[cfg(not(target_arch = "x86_64"))]
 fn store_ns(_: bool) -> Option<f64> {
     None
 }
@@ -233,7 +199,6 @@ fn nops_a_ns() -> Option<f64> {
 mod tests {
     #[test]
     fn what_is_tried_comes_back() {
-        assert!(super::call().unwrap() > 0.0);
         for of_two in [false, true] {
             assert!(super::store(of_two).unwrap() > 0.0);
             assert!(super::through_memory(of_two).unwrap() > 0.0);

@@ -39,8 +39,6 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     yield Entry("arithmetic", "true", "published", "what instructions take on current cores")
     more = measurement.parts.get("caches", {}).get("scaled_index_cycles")
     yield _whole("scaled_index", more, 0, "a load with a scaled index takes {} more")
-    pair = measurement.parts.get("branches", {}).get("call_cycles")
-    yield _whole("calls", pair, 1, "a call and its return take {}, one after the other")
     yield _whole("atomics", window.get("locked_cycles"), 2, "a locked instruction takes {}", 0.5)
     yield from _forwarding(window)
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)

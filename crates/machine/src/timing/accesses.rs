@@ -1,6 +1,5 @@
 use pagelab_cpu::{Computed, Core, Pieces, Waits};
 use pagelab_events::{Mispredicted, Op, dependence};
-use pagelab_instructions::Serial;
 
 /// Work of a core between the accesses of a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +23,8 @@ pub(crate) struct Accesses<'a> {
 pub(crate) struct Executed<'a> {
     /// Slots of arithmetic between each of its loads and its address.
     pub(crate) slots: &'a [[u16; 2]],
-    /// For each access: kind of an instruction for which others of its kind wait. Empty where these take nothing.
-    pub(crate) serial: &'a [Option<Serial>],
+    /// For each access: a locked instruction makes it. Empty where that takes nothing.
+    pub(crate) locked: &'a [bool],
     /// The pieces of code that are executed since the access before it, by their numbers, and where those of
     /// each access end; empty where registers are not followed.
     pub(crate) pieces: Option<&'a Pieces>,
@@ -55,7 +54,6 @@ impl<'a> FromCode<'a> {
     #[inline(always)]
     pub(super) fn next(&mut self, core: &mut Core) -> ([u16; 2], Computed) {
         let Accesses {
-            gap,
             look_ahead,
             executed,
             addr,
@@ -67,14 +65,9 @@ impl<'a> FromCode<'a> {
         if let Some(&instructions) = look_ahead.get(next) {
             core.look_ahead(instructions);
         }
-        if let Some(&Some(serial)) = executed.serial.get(next)
-            && let (Some(&gap), Some(op)) = (gap.get(next), op.get(next))
-            && serial.is_with(op.is_store())
+        if executed.locked.get(next) == Some(&true) && op.get(next).is_some_and(|op| op.is_store())
         {
-            match serial {
-                Serial::Call | Serial::Return => core.call(gap),
-                Serial::Locked => core.locked(),
-            }
+            core.locked();
         }
         let slots = executed.slots.get(next).copied().unwrap_or_default();
         let (Some(pieces), Some(&end)) = (executed.pieces, executed.ends.get(next)) else {

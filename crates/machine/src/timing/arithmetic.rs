@@ -8,7 +8,7 @@ use crate::timing::Executed;
 use crate::timing::sampled::Sampled;
 use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
 use pagelab_events::{CodeBlock, Definition, Flow, NO_SITE, dependence};
-use pagelab_instructions::{Arithmetic, Serial, Way, serial};
+use pagelab_instructions::{Arithmetic, Way, locked};
 use std::collections::HashMap;
 
 /// Pairs of instructions that are remembered; others are looked at again.
@@ -30,9 +30,9 @@ pub(crate) struct Computing {
     times: Times,
     /// With each access of the last chunk, slots after each of its loads.
     slots: Vec<[u16; 2]>,
-    /// For each access: kind of an instruction for which others of its kind wait. Empty where these take nothing.
-    serial: Vec<Option<Serial>>,
-    counts_serial: bool,
+    /// For each access: a locked instruction makes it. Empty where that takes nothing.
+    locked: Vec<bool>,
+    counts_locked: bool,
     /// The pieces of code that are executed up to each, and where those of each end.
     pieces: Vec<u32>,
     ends: Vec<u32>,
@@ -87,7 +87,7 @@ struct Site {
     /// block's beginning, up to it; if it is an access.
     previous: u32,
     piece: u32,
-    serial: Option<Serial>,
+    locked: bool,
     /// For each of the loads that an access waits for, the site of the last one, and cycles from that.
     last: [(u32, u8); 2],
 }
@@ -114,8 +114,8 @@ impl Computing {
                 }),
             },
             slots: Vec::new(),
-            serial: Vec::new(),
-            counts_serial: config.calls > 0 || config.atomics > 0,
+            locked: Vec::new(),
+            counts_locked: config.atomics > 0,
             pieces: Vec::new(),
             ends: Vec::new(),
             program: 0,
@@ -141,7 +141,7 @@ impl Computing {
         flow: &[(u32, Flow)],
     ) {
         self.slots.clear();
-        self.serial.clear();
+        self.locked.clear();
         self.pieces.clear();
         self.ends.clear();
         self.program = program;
@@ -158,8 +158,8 @@ impl Computing {
             recent.thread = reached.thread;
         }
         recent.entered = None;
-        if self.counts_serial {
-            (self.serial).extend(site.iter().map(|&site| code.serial(site)));
+        if self.counts_locked {
+            (self.locked).extend(site.iter().map(|&site| code.locked(site)));
         }
         for (&dep, &site) in dep.iter().zip(site) {
             let mut slots = [0; 2];
@@ -221,7 +221,7 @@ impl Computing {
         };
         Executed {
             slots: &self.slots,
-            serial: &self.serial,
+            locked: &self.locked,
             pieces: Some(&code.pieces),
             numbers: &self.pieces,
             ends: &self.ends,
@@ -263,7 +263,7 @@ impl Recent {
 
 impl Code {
     fn define(&mut self, block: &CodeBlock, times: &Times) {
-        let serial = serial(block);
+        let locked = locked(block);
         let arithmetic = Arithmetic::of(block);
         let steps = arithmetic.steps();
         let live = arithmetic.live();
@@ -275,7 +275,7 @@ impl Code {
                 block,
                 previous,
                 piece: NO_PIECE,
-                serial: serial[place],
+                locked: locked[place],
                 last: [(NO_SITE, 0); 2],
             };
             if step.accesses() {
@@ -395,8 +395,8 @@ impl Code {
     }
 
     #[inline(always)]
-    fn serial(&self, site: u32) -> Option<Serial> {
-        self.sites.get(site as usize).and_then(|site| site.serial)
+    fn locked(&self, site: u32) -> bool {
+        (self.sites.get(site as usize)).is_some_and(|site| site.locked)
     }
 
     /// Cycles from the data of a load by one instruction to the address of an access by another.

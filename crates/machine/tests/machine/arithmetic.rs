@@ -181,23 +181,6 @@ fn registers_take_their_arithmetic_without_a_load() {
     }
 }
 
-#[test]
-fn calls_and_returns_come_one_after_the_other() {
-    let a_return = |code: &[&'static [u8]], calls: u32| {
-        let calls = format!("core.calls={calls}");
-        a_round(code, &["core.arithmetic=true", &calls])
-    };
-    const RETURN: &[u8] = &[0xc3];
-    close(a_return(&[RETURN], 0), 0.25);
-    // Half of what a call and its return take.
-    close(a_return(&[RETURN], 4), 2.0);
-    close(a_return(&[RETURN], 6), 3.0);
-    close(a_return(&[OTHER, OTHER, RETURN], 4), 2.0);
-    // Instructions that take longer hide it.
-    close(a_return(&[MULTIPLY, RETURN], 4), 3.0);
-    close(a_return(&[APART], 4), 0.25);
-}
-
 const STORE: &[u8] = &[0x48, 0x89, 0x13]; // mov [rbx], rdx
 const INCREMENT: &[u8] = &[0x48, 0xff, 0x03]; // inc qword ptr [rbx]
 const LOCKED: &[u8] = &[0xf0, 0x48, 0xff, 0x03]; // lock inc qword ptr [rbx]

@@ -1,11 +1,10 @@
-//! Cost of a mispredicted branch, and of a call with its return that nothing has to wait for.
+//! Cost of a mispredicted branch.
 //!
 //! A loop branches on the bits of random words, which no predictor foresees half of the time, and on
 //! the bits of a pattern, which every predictor does. The bits are in a register, so that nothing but
 //! the branch itself is waited for.
 
 use super::{Context, Failure, Part, no_options};
-use crate::core_speed;
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::Estimate;
 use clap::ArgMatches;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 pub const PART: Part = Part {
     name: "branches",
-    about: "What a mispredicted branch costs, and a call with its return",
+    about: "What a mispredicted branch costs",
     in_all: true,
     options: no_options,
     run,
@@ -48,7 +47,6 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     Ok(json!({
         "misprediction_ns": misprediction,
         "foreseen_ns": foreseen,
-        "call_cycles": core_speed::call(),
     }))
 }
 

@@ -117,7 +117,6 @@ fn core_of(parameters: &Parameters) -> CoreConfig {
         integer_registers: None,
         arithmetic: true,
         scaled_index: 0,
-        calls: 0,
         atomics: 0,
         forwarding: None,
         vector_forwarding: None,
@@ -196,7 +195,7 @@ fn time_chunk(
         look_ahead: &[],
         executed: Executed {
             slots: &slots,
-            serial: &[],
+            locked: &[],
             pieces: Some(pieces),
             numbers: &numbers,
             ends: &ends,
