@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// Accesses remembered: more than any reorder buffer holds, so that whatever lies further back
 /// has retired.
-pub(crate) const WINDOW: usize = 1024;
+pub const WINDOW: usize = 1024;
 
 /// Parameters of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,5 @@
 use crate::Stalls;
 use crate::config::{CoreConfig, CoreError, WINDOW};
-use crate::dataflow::{Computed, Pieces, Registers};
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::servers::{Grant, Idle, Servers};
 use crate::store_buffer::StoreBuffer;
@@ -80,7 +79,6 @@ pub struct Core {
     /// Front end, which may hold dispatch back.
     front_end: FrontEnd,
     wrong_paths: WrongPaths,
-    registers: Registers,
     /// Slots in which retirement waited for arithmetic.
     waited: u64,
     stalls: Stalls,
@@ -117,35 +115,16 @@ impl Core {
             hit,
             front_end: FrontEnd::new(),
             wrong_paths: WrongPaths::new(),
-            registers: Registers::new(config.reorder_buffer),
             waited: 0,
             stalls: Stalls::default(),
         })
     }
 
     /// With the access that is dispatched next the core holds so many instructions: all that its reorder
-    /// buffer takes, until something else runs out before ([`RegisterFile`](crate::RegisterFile)).
+    /// buffer takes, until something else runs out before.
     #[inline(always)]
     pub fn look_ahead(&mut self, instructions: u32) {
         self.reorder_buffer = instructions.into();
-    }
-
-    /// Executes the pieces of code up to the access that is dispatched next, which loads from or stores to an
-    /// address; none if it is another access of the same instruction.
-    #[inline]
-    pub fn execute(
-        &mut self,
-        pieces: &Pieces,
-        numbers: &[u32],
-        addr: u64,
-        store: bool,
-    ) -> Computed {
-        (self.registers).execute(pieces, numbers, self.dispatched, addr, store)
-    }
-
-    /// Executes pieces of code behind the last access, before it is known which one comes next.
-    pub fn run_on(&mut self, pieces: &Pieces, numbers: &[u32]) {
-        self.registers.run(pieces, numbers, self.dispatched);
     }
 
     /// Dispatches the instructions of a gap and the access after it.

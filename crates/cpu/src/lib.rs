@@ -7,13 +7,10 @@
 //! computed from them and from registers, and what follows a mispredicted branch or a line of code for those.
 //! What it leaves out: arithmetic that decides a branch, and what a wrong path does.
 
-mod between_accesses;
 mod config;
 mod core_model;
-mod dataflow;
 mod front_end;
 mod in_flight;
-mod register_file;
 mod servers;
 mod stalls;
 mod store_buffer;
@@ -21,12 +18,10 @@ mod under_way;
 mod waits;
 mod wrong_paths;
 
-pub use config::{CoreConfig, CoreError};
+pub use config::{CoreConfig, CoreError, WINDOW};
 pub use core_model::{Core, RobEntry, Trapped, UNKNOWN};
-pub use dataflow::{Computed, Pieces, Times};
 pub use in_flight::InFlight;
-pub use register_file::RegisterFile;
 pub use servers::{Grant, Idle};
 pub use stalls::Stalls;
 pub use under_way::UnderWay;
-pub use waits::Waits;
+pub use waits::{Computed, Waits};

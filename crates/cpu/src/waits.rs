@@ -1,4 +1,12 @@
-use crate::Computed;
+/// Computed values that an access waits for, in slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Computed {
+    /// When it has its address, as far as registers make it.
+    pub address: u64,
+    /// When the arithmetic of the instructions since the access before it, and its own, is done: it retires no
+    /// earlier.
+    pub done: u64,
+}
 
 /// Conditions that an access waits for before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use crate::error::error;
 use crate::source::{SourceSpec, WindowSpec};
+use pagelab_champsim::{is_champsim, write_champsim};
 use pagelab_events::{
     ConvertError, DivisibleTrace, Format, Metadata, SourceError, TraceInfo, TraceReader, Window,
     open_any,
 };
-use pagelab_instructions::{is_champsim, write_champsim};
 use pyo3::exceptions::PyBrokenPipeError;
 use pyo3::prelude::*;
 use std::io::{self, ErrorKind};

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use common::build;
 use common::processor::{lines, stepped};
+use pagelab_champsim::{ExportError, is_champsim, write_champsim};
 use pagelab_events::{TraceReader, open_any};
-use pagelab_instructions::{ExportError, is_champsim, write_champsim};
 use pagelab_recorder::{Request, Window, record};
 
 /// Numbers of registers, as Intel's Pin has them.

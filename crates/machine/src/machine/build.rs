@@ -19,12 +19,11 @@ use crate::machine::gib_cache::GibCache;
 use crate::machine::sharing::Sharing;
 use crate::memory::MainMemory;
 use crate::mmu::{CachePort, Mmu, Walks};
-use crate::timing::arithmetic::Computing;
-use crate::timing::look_ahead::LookAhead;
 use crate::timing::{Counts, FreeClocks, Latencies, Pending};
 use pagelab_addr::PageDirectory;
 use pagelab_cpu::Core;
 use pagelab_events::NO_SITE;
+use pagelab_execution::Execution;
 use pagelab_memory::simd::SimdLevel;
 use pagelab_os::{Effects, Os};
 use serde_json::Value;
@@ -80,8 +79,7 @@ impl<M: Mmu> Machine<M> {
             .transpose()?;
         Ok(Machine {
             fetch,
-            look_ahead: LookAhead::new(&config.core, config.cores).map(Box::new),
-            computing: Computing::new(
+            execution: Execution::new(
                 &config.core,
                 config.cores,
                 latencies.served[Served::L1 as usize],

@@ -12,6 +12,8 @@ use pagelab_translation::Walk;
 /// misses, few enough that the lists stay in its first-level cache.
 pub(crate) const CHUNK: usize = 256;
 
+const _: () = assert!(CHUNK as u64 == pagelab_execution::TURN);
+
 /// Number of accesses, at least one, that have no more lines together than a second level may be asked for before it
 /// is told which of them it has missed. An access has up to 257.
 pub(crate) fn within_lines(ops: &[Op]) -> usize {

@@ -3,6 +3,7 @@
 use super::{CoreState, Machine};
 use crate::mmu::Mmu;
 use pagelab_events::Batch;
+use pagelab_execution::Next;
 use std::ops::Range;
 
 impl<M: Mmu> Machine<M> {
@@ -12,11 +13,8 @@ impl<M: Mmu> Machine<M> {
         if let Some(fetch) = &mut self.fetch {
             fetch.define(program, &batch.definitions);
         }
-        if let Some(look_ahead) = &mut self.look_ahead {
-            look_ahead.define(program, &batch.definitions);
-        }
-        if let Some(computing) = &mut self.computing {
-            computing.define(program, &batch.definitions);
+        if let Some(execution) = &mut self.execution {
+            execution.define(program, &batch.definitions);
         }
         let Some(tallies) = &mut self.timing.by_code else {
             return;
@@ -34,24 +32,32 @@ impl<M: Mmu> Machine<M> {
             return;
         }
         let place = (self.current_core(), self.program());
-        if let Some(computing) = &mut self.computing {
+        if let Some(execution) = &mut self.execution {
             let CoreState { clock, sharing, .. } = &mut self.cores[place.0];
             let thread = sharing.running(batch.process).unwrap_or(0);
-            computing.run_on(place, thread, &batch.flow[flow..], clock);
+            execution.run_on(place, thread, &batch.flow[flow..], clock);
         }
     }
 
-    /// Has what is computed up to each of the next accesses at hand.
-    pub(crate) fn compute(&mut self, batch: &Batch, of: Range<usize>, dep: &[u32]) {
-        let place = (self.current_core(), self.program());
-        let state = &self.cores[place.0];
-        let clock = &state.clock;
-        let known = (state.accesses, clock.now(), clock.waited_for_arithmetic());
+    /// Has what is executed up to each of the next accesses at hand.
+    pub(crate) fn execute(&mut self, batch: &Batch, of: Range<usize>, dep: &[u32]) {
+        let (core, program) = (self.current_core(), self.program());
+        let CoreState {
+            clock, accesses, ..
+        } = &self.cores[core];
         let flow = (batch.flow).partition_point(|entry| (entry.0 as usize) < of.start);
-        let site = batch.site.get(of.clone()).unwrap_or_default();
-        if let Some(computing) = &mut self.computing {
-            computing.sample(place.0, known);
-            computing.chunk(place, of.start, dep, site, &batch.flow[flow..]);
+        let next = Next {
+            core,
+            program,
+            at: of.start,
+            before: *accesses,
+            gap: &batch.gap[of.clone()],
+            dep,
+            site: batch.site.get(of).unwrap_or_default(),
+            flow: &batch.flow[flow..],
+        };
+        if let Some(execution) = &mut self.execution {
+            execution.chunk(&next, clock);
         }
     }
 }

@@ -26,12 +26,11 @@ use crate::machine::gib_cache::GibCache;
 use crate::machine::sharing::Sharing;
 use crate::memory::MainMemory;
 use crate::mmu::{CachePort, Mmu, Walks};
-use crate::timing::arithmetic::Computing;
-use crate::timing::look_ahead::LookAhead;
-use crate::timing::{self, Accesses, Counts, Executed, FreeClocks, Latencies, Paths, Pending};
+use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
 use pagelab_addr::{Asid, PageDirectory};
 use pagelab_cpu::Core;
 use pagelab_events::{Batch, Control, Mispredicted, Op};
+use pagelab_execution::Execution;
 use pagelab_memory::dispatch_released;
 use pagelab_memory::simd::SimdLevel;
 use pagelab_os::{Effects, Os};
@@ -108,9 +107,8 @@ pub struct Machine<M> {
     pub(crate) latencies: Latencies,
     /// The instruction side, where it is simulated.
     pub(crate) fetch: Option<Box<Fetch>>,
-    /// Cores' windows, where not only the reorder buffer bounds them.
-    look_ahead: Option<Box<LookAhead>>,
-    computing: Option<Box<Computing>>,
+    /// The cores between accesses, where that is simulated.
+    execution: Option<Box<Execution>>,
     /// The same machine's clocks if translation were free.
     pub(crate) free: Option<FreeClocks>,
     costs: Costs,
@@ -219,7 +217,7 @@ impl<M: Mmu> Machine<M> {
             if self.fetch.is_some() && !batch.goes_on {
                 self.fetch(batch, cursor, at, usize::MAX)?;
             }
-            if self.computing.is_some() {
+            if self.execution.is_some() {
                 self.run_on(batch);
             }
             return Ok(false);
@@ -273,8 +271,8 @@ impl<M: Mmu> Machine<M> {
                 *branch = sharing.branch(accesses + u64::from(*at), *branch);
             }
         }
-        if self.computing.is_some() {
-            self.compute(batch, at..end, dep);
+        if self.execution.is_some() {
+            self.execute(batch, at..end, dep);
         }
         self.chunk(
             batch.process,
@@ -328,11 +326,6 @@ impl<M: Mmu> Machine<M> {
         if self.heat_map.is_some() {
             self.count_by_address(asid, addr);
         }
-        let program = self.program();
-        let look_ahead = (self.look_ahead.as_mut())
-            .map_or(&[][..], |ahead| ahead.chunk(core, program, gap, site));
-        let executed = (self.computing.as_ref())
-            .map_or_else(Executed::default, |computing| computing.executed());
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
             let pages = other_pages!(self, asid);
@@ -357,18 +350,17 @@ impl<M: Mmu> Machine<M> {
         let accesses = Accesses {
             gap,
             dep,
-            look_ahead,
-            executed,
-            addr,
-            op,
             mispredicted: &self.mispredicted,
         };
         if self.counts.accesses >= self.untimed {
-            timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
+            let mut execution = self.execution.as_deref_mut();
+            let up_to = (execution.as_mut()).map(|of| of.up_to(core, false, addr, op));
+            timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses, up_to);
             let continued = op.iter().map(|op| u64::from(op.continues())).sum();
             state.clock.count_as_continued(continued);
             if let Some(free) = &mut self.free {
-                free.time(core, &self.chunk, accesses);
+                let up_to = execution.map(|of| of.up_to(core, true, addr, op));
+                free.time(core, &self.chunk, accesses, up_to);
             }
         }
         state.accesses += addr.len() as u64;

@@ -1,4 +1,4 @@
-use super::accesses::{Accesses, FromCode, waits};
+use super::accesses::{Accesses, loads};
 use super::paths::Paths;
 use super::pending::Pending;
 use super::slow::{References, RequestLine, Slow};
@@ -8,6 +8,7 @@ use crate::machine::chunk::Chunk;
 use crate::machine::requests::request;
 use pagelab_cpu::{Core, Trapped, Waits};
 use pagelab_events::Mispredicted;
+use pagelab_execution::UpTo;
 
 /// Takes a chunk whose references have been served through a core's clock. With `FREE`,
 /// translations take no time and nothing is counted.
@@ -18,12 +19,18 @@ pub(crate) fn time<const FREE: bool>(
     pending: &mut Pending,
     chunk: &Chunk,
     accesses: Accesses,
+    up_to: Option<UpTo>,
 ) {
     // Asking before each access takes 2 % of the instructions of a program that hits its caches.
-    if accesses.look_ahead.is_empty() && accesses.executed.slots.is_empty() {
-        time_each::<FREE, false>(paths, pending, chunk, accesses);
-    } else {
-        time_each::<FREE, true>(paths, pending, chunk, accesses);
+    match up_to.filter(UpTo::is_known) {
+        Some(mut up_to) => {
+            let waits = |core: &mut Core, dep| up_to.next(core, dep);
+            time_each::<FREE>(paths, pending, chunk, accesses, waits);
+        }
+        None => {
+            let waits = |_: &mut Core, dep| loads(dep).into();
+            time_each::<FREE>(paths, pending, chunk, accesses, waits);
+        }
     }
 }
 
@@ -81,15 +88,15 @@ fn access(paths: &mut Paths, pending: &mut Pending, gap: u32, waits: Waits, task
     }
 }
 
-/// The same; with `CODE`, something is known of accesses from the instructions between them.
+/// The same, where accesses wait for what `waits` says, which is asked once for each with its dependence.
 #[inline(never)]
-fn time_each<const FREE: bool, const CODE: bool>(
+fn time_each<const FREE: bool>(
     paths: &mut Paths,
     pending: &mut Pending,
     chunk: &Chunk,
     accesses: Accesses,
+    mut waits: impl FnMut(&mut Core, u32) -> Waits,
 ) {
-    let mut from_code = FromCode::new(accesses);
     let Accesses {
         gap,
         dep,
@@ -115,13 +122,6 @@ fn time_each<const FREE: bool, const CODE: bool>(
     };
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
-    let mut known = |core: &mut Core| {
-        if CODE {
-            from_code.next(core)
-        } else {
-            Default::default()
-        }
-    };
     let requests = chunk.requests.as_slice();
     let mut next = requests.first().copied().unwrap_or(0);
     for (number, &page) in chunk.pages.as_slice().iter().enumerate() {
@@ -137,9 +137,8 @@ fn time_each<const FREE: bool, const CODE: bool>(
                 branches.take(accesses.len(), paths, pending);
             }
             let (gap, waits) = if first {
-                let known = known(paths.core);
                 let (&gap, &dep) = accesses.next().unwrap_or((&0, &0));
-                (gap, waits(dep, known))
+                (gap, waits(paths.core, dep))
             } else {
                 (0, Waits::default())
             };
@@ -169,7 +168,7 @@ fn time_each<const FREE: bool, const CODE: bool>(
             debug_assert!(false, "a request has an access and a data reference");
             return;
         };
-        let waits = waits(dep, known(paths.core));
+        let waits = waits(paths.core, dep);
         if !FREE {
             paths.counts.data_served[served as usize] += 1;
         }

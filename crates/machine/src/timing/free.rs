@@ -6,6 +6,7 @@ use crate::machine::chunk::Chunk;
 use crate::memory::MainMemory;
 use pagelab_cpu::Core;
 use pagelab_events::Mispredicted;
+use pagelab_execution::UpTo;
 
 /// Clocks of the same cores doing the same, but for translations, which take no time: what they
 /// are ahead of the others is what translation costs.
@@ -50,9 +51,15 @@ impl FreeClocks {
     }
 
     /// Takes a chunk through a core's clock.
-    pub(crate) fn time(&mut self, core: usize, chunk: &Chunk, accesses: Accesses) {
+    pub(crate) fn time(
+        &mut self,
+        core: usize,
+        chunk: &Chunk,
+        accesses: Accesses,
+        up_to: Option<UpTo>,
+    ) {
         let (mut paths, pending) = self.of(core);
-        time::<true>(&mut paths, pending, chunk, accesses);
+        time::<true>(&mut paths, pending, chunk, accesses, up_to);
     }
 
     /// Takes what was fetched through a core's clock.

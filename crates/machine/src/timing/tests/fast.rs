@@ -6,10 +6,10 @@ use crate::machine::chunk::{CHUNK, Chunk};
 use crate::machine::requests::{Prefetch, TlbMiss, request};
 use crate::memory::MainMemory;
 use crate::memory::spread::Spread;
-use crate::timing::{Accesses, Counts, Executed, Latencies, Paths, Pending, time};
-use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
-use pagelab_dataflow::Step;
+use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
+use pagelab_cpu::{Core, CoreConfig};
 use pagelab_events::{Mispredicted, Op};
+use pagelab_execution::{Executed, Pieces, Registers, Step, Times, UpTo};
 
 fn served(level: usize) -> Served {
     [Served::L1, Served::L2, Served::Llc, Served::Dram][level]
@@ -173,7 +173,7 @@ fn branches_of(taken: &[Access]) -> Vec<(u32, Mispredicted)> {
 fn time_chunk(
     paths: &mut Paths,
     pending: &mut Pending,
-    pieces: &Pieces,
+    (pieces, registers): (&Pieces, &mut Registers),
     taken: &[Access],
     at: usize,
 ) {
@@ -192,19 +192,17 @@ fn time_chunk(
     let accesses = Accesses {
         gap: &gap,
         dep: &dep,
-        look_ahead: &[],
-        executed: Executed {
-            slots: &slots,
-            locked: &[],
-            pieces: Some(pieces),
-            numbers: &numbers,
-            ends: &ends,
-        },
-        addr: &addr,
-        op: &op,
         mispredicted: &branches_of(taken),
     };
-    time::<false>(paths, pending, &chunk, accesses);
+    let executed = Executed {
+        slots: &slots,
+        pieces: Some(pieces),
+        numbers: &numbers,
+        ends: &ends,
+        ..Executed::default()
+    };
+    let up_to = UpTo::new(executed, registers, &addr, &op);
+    time::<false>(paths, pending, &chunk, accesses, Some(up_to));
 }
 
 /// When the last instruction retires.
@@ -228,6 +226,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     for access in accesses {
         pieces.add(&steps(access), u32::MAX, &times);
     }
+    let mut registers = Registers::new(config.reorder_buffer);
     let mut at = 0;
     while at < accesses.len() {
         if accesses[at].kernel > 0 {
@@ -237,7 +236,8 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         let turn = accesses[at + 1..].iter().take(CHUNK - 1);
         let more = turn.take_while(|access| access.kernel == 0).count();
         let taken = &accesses[at..=at + more];
-        time_chunk(&mut paths, &mut pending, &pieces, taken, at);
+        let of = (&pieces, &mut registers);
+        time_chunk(&mut paths, &mut pending, of, taken, at);
         at += taken.len();
     }
     pending.run_all(&mut paths);

@@ -4,7 +4,7 @@ use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpKind, Register, UsedMem
 
 use super::entry::AddressFrom;
 use super::operands::general;
-use pagelab_dataflow::writes;
+use pagelab_registers::writes;
 
 /// A register's value: something unknown, plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use iced_x86::{
     Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
 };
-use pagelab_dataflow::{
+use pagelab_registers::{
     ARITHMETIC, FLAGS, RBP, REGISTERS, RSP, forgets, keeps_part, number, reads, stepped, writes,
 };
 

@@ -26,8 +26,8 @@ use dependence::Producers;
 pub use dependence::Source;
 pub use entry::{AddressFrom, Entry, Prefetch, Segment};
 use operands::{operands, size};
-pub use pagelab_dataflow::REGISTERS;
-use pagelab_dataflow::{is_prefetch, reads, writes};
+pub use pagelab_registers::REGISTERS;
+use pagelab_registers::{is_prefetch, reads, writes};
 pub use path::Path;
 
 /// A translated block.

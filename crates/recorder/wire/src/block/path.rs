@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 
-use pagelab_dataflow::{number, writes};
+use pagelab_registers::{number, writes};
 
 /// The instructions of a block, as far as there is one way through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! Decides by samples whether registers are followed, which takes half as many instructions again as a simulation
 //! without.
 
-use crate::machine::chunk::CHUNK;
-
 /// Accesses of which the first are looked at before the rest.
 const WINDOW: u64 = 32 * TURN;
 /// The first of them only make the state that a sample begins with.
 const WARM_UP: u64 = TURN;
 const SAMPLE: u64 = 2 * TURN;
-const TURN: u64 = CHUNK as u64;
+/// A turn of accesses: a machine hands over no more at once.
+pub const TURN: u64 = 256;
 
 /// Arithmetic that takes less than one part in so many of a sample's time is left out until the window ends:
 /// most code computes several things side by side, faster than it is dispatched.

@@ -1,5 +1,6 @@
 use super::*;
-use pagelab_dataflow::{UNITS, Unit};
+use crate::pieces::Times;
+use crate::step::{Step, UNITS, Unit};
 use proptest::prelude::*;
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Registers that an instruction makes of others: who follows values through a program asks this,
-//! when it is recorded and when it is simulated.
+//! Registers of x86-64 by number, and what an instruction does with them: who follows values through a program asks
+//! this, when it is recorded, simulated and exported.
 
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register, RflagsBits};
 
@@ -26,54 +26,6 @@ pub const ARITHMETIC: u32 = RflagsBits::OF
     | RflagsBits::AF
     | RflagsBits::CF
     | RflagsBits::PF;
-
-/// Units that a core has few of, and an instruction needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Divides integers.
-    Divider,
-    /// Divides and takes roots of floating-point numbers.
-    VectorDivider,
-    /// Adds floating-point numbers.
-    VectorAdder,
-    /// Multiplies them.
-    VectorMultiplier,
-}
-
-/// Number of these units.
-pub const UNITS: usize = 4;
-
-/// Use of registers by an instruction: sets of them, one bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
-    /// Addresses are made of these.
-    pub addresses: u32,
-    /// And of these after they were scaled.
-    pub scaled: u32,
-    /// And what it computes of these.
-    pub data: u32,
-    /// These have what it computes.
-    pub writes: u32,
-    /// These have what it computes and what they had before.
-    pub merges: u32,
-    /// From its operands to what it computes; of one that loads, from its data on.
-    pub cycles: u8,
-    /// Unit that it needs, and after how many half cycles the next instruction can have that.
-    pub unit: Option<(Unit, u8)>,
-    /// It loads from memory.
-    pub loads: bool,
-    /// It stores to memory.
-    pub stores: bool,
-    /// It asks for memory to be fetched, and neither loads nor stores.
-    pub prefetches: bool,
-}
-
-impl Step {
-    /// True if it has an address, of one that a trace says something of.
-    pub fn accesses(&self) -> bool {
-        self.loads || self.stores || self.prefetches
-    }
-}
 
 /// True if an instruction asks for a line of data to be fetched. Its operand is no access to iced, and the registers
 /// of its address are read as others are.

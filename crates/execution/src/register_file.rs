@@ -1,4 +1,4 @@
-use crate::config::{CoreConfig, WINDOW};
+use pagelab_cpu::{CoreConfig, WINDOW};
 
 /// Look-ahead of a core whose integer registers may run out before its reorder buffer is full.
 ///

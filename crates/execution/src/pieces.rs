@@ -5,26 +5,23 @@
 //! dispatch plus another: a product of a matrix in the algebra of maximum and plus. Its rows are worked out
 //! once a piece, and what nobody will look at is left out.
 
-use crate::between_accesses::Ran;
-use pagelab_dataflow::{REGISTERS, Step, UNITS, VECTORS, members};
+use crate::step::{Step, UNITS};
+use pagelab_registers::{REGISTERS, VECTORS, members};
 
 /// Places beside the registers: when what a load finds was there, when the next instruction can have each unit,
 /// when the address of the access is, and what the access makes.
-const FOUND: usize = REGISTERS;
+pub(crate) const FOUND: usize = REGISTERS;
 const UNIT: usize = FOUND + 1;
 /// As many as may be needed after another piece has made them.
 const INPUTS: usize = UNIT + UNITS;
-const ADDRESS: usize = INPUTS;
-const RESULT: usize = ADDRESS + 1;
+pub(crate) const ADDRESS: usize = INPUTS;
+pub(crate) const RESULT: usize = ADDRESS + 1;
 /// Place where nothing is ever put.
 const NEVER: usize = RESULT + 1;
 /// Place of registers that a row needs after another has written them.
 const KEPT: usize = NEVER + 1;
 /// As many as a byte can name: enough for all.
-const PLACES: usize = 256;
-
-/// Words of 8 bytes whose last store is remembered, by the last bits of their addresses.
-const STORED: usize = 256;
+pub(crate) const PLACES: usize = 256;
 
 /// Times of arithmetic, and of loads that hit the first level.
 #[derive(Clone, Copy, Debug)]
@@ -41,24 +38,24 @@ pub struct Times {
 
 /// A piece of code: instructions of which no more than the last one is an access.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(crate) struct Piece {
     /// Its copies: the first of them and the end; its rows.
     copies: [u32; 2],
     rows: [u32; 2],
-    instructions: u32,
+    pub(crate) instructions: u32,
     /// It ends with an access.
-    accesses: bool,
+    pub(crate) accesses: bool,
 }
 
 /// When a place is ready: the latest of the piece's dispatch and of two places, each plus some slots.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    place: u8,
-    of: [u8; 2],
+pub(crate) struct Row {
+    pub(crate) place: u8,
+    pub(crate) of: [u8; 2],
     /// The piece does not retire before it.
-    computes: bool,
-    slots: [u16; 2],
-    after_dispatch: u16,
+    pub(crate) computes: bool,
+    pub(crate) slots: [u16; 2],
+    pub(crate) after_dispatch: u16,
 }
 
 /// Pieces of code.
@@ -68,25 +65,6 @@ pub struct Pieces {
     /// Places that are copied, and where to.
     copies: Vec<(u8, u8)>,
     rows: Vec<Row>,
-}
-
-/// Computed values that an access waits for, in slots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Computed {
-    /// When it has its address, as far as registers make it.
-    pub address: u64,
-    /// When the arithmetic of the instructions since the access before it, and its own, is done: it retires no
-    /// earlier.
-    pub done: u64,
-}
-
-/// When a core's registers are there, if all loads hit the first level.
-#[derive(Clone, Debug)]
-pub(crate) struct Registers {
-    ready: [u64; PLACES],
-    /// Addresses and when what was stored there last was computed.
-    stored: Box<[(u64, u64); STORED]>,
-    ran: Ran,
 }
 
 /// The latest of a piece's dispatch and of places, each plus something; [`NONE`] where a place, or dispatch,
@@ -250,6 +228,23 @@ impl Pieces {
         self.all.len() as u32 - 1
     }
 
+    /// The piece of a number; none for one that stands for other registers.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> Option<&Piece> {
+        self.all.get(number as usize)
+    }
+
+    /// Places that are copied before a piece runs, and where to.
+    #[inline(always)]
+    pub(crate) fn copies(&self, of: &Piece) -> &[(u8, u8)] {
+        &self.copies[of.copies[0] as usize..of.copies[1] as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn rows(&self, of: &Piece) -> &[Row] {
+        &self.rows[of.rows[0] as usize..of.rows[1] as usize]
+    }
+
     /// As many rows as it takes: those after the first add a place each.
     fn encode(&mut self, place: usize, latest: &Latest, computes: bool, kept: &[usize]) {
         // Its own place, where that is a part of it, comes first, before it is written.
@@ -308,82 +303,3 @@ fn in_order(mut made: Vec<Made>) -> (Vec<Made>, [usize; INPUTS]) {
 fn capped(slots: i64) -> u16 {
     slots.clamp(0, u16::MAX.into()) as u16
 }
-
-impl Registers {
-    pub(crate) fn new(reorder_buffer: u32) -> Self {
-        Registers {
-            ready: [0; PLACES],
-            stored: Box::new([(0, 0); STORED]),
-            ran: Ran::new(reorder_buffer),
-        }
-    }
-
-    /// Executes pieces whose instructions are dispatched one a slot after `dispatched`, the last of which ends
-    /// with an access.
-    #[inline]
-    pub(crate) fn execute(
-        &mut self,
-        pieces: &Pieces,
-        numbers: &[u32],
-        dispatched: u64,
-        addr: u64,
-        store: bool,
-    ) -> Computed {
-        let word = (addr / 8) as usize % STORED;
-        let (stored, when) = self.stored[word];
-        self.ready[FOUND] = if stored == addr { when } else { 0 };
-        let address = self.run(pieces, numbers, dispatched);
-        if store {
-            self.stored[word] = (addr, self.ready[RESULT]);
-        }
-        Computed {
-            address,
-            done: self.ran.end(),
-        }
-    }
-
-    /// Executes pieces behind the last access, whose instructions are dispatched one a slot after that and what
-    /// has run since; returns when the access has its address in which they end, if they do.
-    #[inline(always)]
-    pub(crate) fn run(&mut self, pieces: &Pieces, numbers: &[u32], dispatched: u64) -> u64 {
-        let Registers { ready, ran, .. } = self;
-        let mut from = dispatched + ran.slots;
-        let (mut address, mut all_done) = (0, ran.done);
-        for &number in numbers {
-            let Some(piece) = pieces.all.get(number as usize) else {
-                ready[..REGISTERS].fill(0);
-                continue;
-            };
-            let [first, end] = piece.copies.map(|of| of as usize);
-            for &(place, copy) in &pieces.copies[first..end] {
-                ready[usize::from(copy)] = ready[usize::from(place)];
-            }
-            let [first, end] = piece.rows.map(|of| of as usize);
-            for row in &pieces.rows[first..end] {
-                let time = |of: usize| ready[usize::from(row.of[of])] + u64::from(row.slots[of]);
-                let latest = (from + u64::from(row.after_dispatch))
-                    .max(time(0))
-                    .max(time(1));
-                ready[usize::from(row.place)] = latest;
-                let done = if row.computes { latest } else { 0 };
-                all_done = all_done.max(done);
-            }
-            from += u64::from(piece.instructions);
-            if piece.accesses {
-                // After many instructions it is dispatched when they leave it room.
-                address = ready[ADDRESS].max(if ran.bounds() { from } else { 0 });
-            }
-            ran.instructions += u64::from(piece.instructions);
-            if ran.instructions >= ran.look {
-                ran.done = all_done;
-                from = ran.room(from);
-            }
-        }
-        ran.slots = from - dispatched;
-        ran.done = all_done;
-        address
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,8 @@
 //! Units of a core that instructions need and others wait for.
 
 use crate::latency::is_fma;
+use crate::step::Unit;
 use iced_x86::{Instruction, Mnemonic};
-use pagelab_dataflow::Unit;
 
 /// The unit that an instruction needs, and half cycles after which the next one can have it.
 ///

@@ -1,34 +1,21 @@
 //! Cycles that arithmetic takes from what a load brings to an address that is computed from it.
 
-use crate::each::of_each;
-use crate::latency::latency;
-use crate::unit::unit;
-use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind};
-use pagelab_dataflow::{
-    ARITHMETIC, FLAGS, REGISTERS, Step, forgets, is_prefetch, keeps_part, members, number, reads,
-    stepped, writes,
-};
-use pagelab_events::CodeBlock;
-
-/// Use of registers by the instructions of a block.
-#[derive(Clone, Debug)]
-pub struct Arithmetic {
-    steps: Box<[Step]>,
-}
+use crate::step::Step;
+use pagelab_registers::{FLAGS, REGISTERS, members};
 
 /// The longest ways from a load to an address that is computed from it, in cycles of the instructions
 /// between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub(crate) struct Way {
     /// To any part of the address.
-    pub cycles: u32,
+    pub(crate) cycles: u32,
     /// To an index that is scaled, if there is one.
-    pub to_scaled: Option<u32>,
+    pub(crate) to_scaled: Option<u32>,
 }
 
 impl Way {
     /// Cycles until the address is there, where scaling an index takes so many.
-    pub fn with(&self, scaling: u32) -> u32 {
+    pub(crate) fn with(&self, scaling: u32) -> u32 {
         let scaled = self.to_scaled.map_or(0, |cycles| cycles + scaling);
         self.cycles.max(scaled)
     }
@@ -38,59 +25,43 @@ impl Way {
 struct Since([i32; REGISTERS]);
 const NO_PART: i32 = -1;
 
-impl Arithmetic {
-    /// Nothing is known of instructions without bytes.
-    pub fn of(block: &CodeBlock) -> Self {
-        Arithmetic {
-            steps: of_each(block, step_of).into(),
-        }
+/// Registers that may be read behind a block: compilers do not keep flags so long.
+pub(crate) const LIVE_BEHIND: u32 = !(1 << FLAGS);
+
+/// Behind each instruction of a block, the registers that may be read before they are written.
+pub(crate) fn live(steps: &[Step]) -> Vec<u32> {
+    let mut live = vec![LIVE_BEHIND; steps.len()];
+    for (number, step) in steps.iter().enumerate().skip(1).rev() {
+        let read = step.addresses | step.data | step.merges;
+        live[number - 1] = live[number] & !step.writes | read;
     }
+    live
+}
 
-    /// Instruction by instruction.
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
-    }
+/// From the data of the load by one instruction of a block to an address of a later one. `None` if there is no way.
+pub(crate) fn within(steps: &[Step], load: usize, access: usize) -> Option<Way> {
+    let between = steps.get(load + 1..access)?;
+    Since::load(steps.get(load)?).way(steps.get(access)?, between)
+}
 
-    /// Registers that may be read behind a block: compilers do not keep flags so long.
-    pub const LIVE_BEHIND: u32 = !(1 << FLAGS);
+/// The same where what is executed after the block of the load, sooner or later, is `next` with the
+/// access. Blocks between the two take no time, and leave registers as they are.
+pub(crate) fn across(steps: &[Step], load: usize, next: &[Step], access: usize) -> Option<Way> {
+    let rest = steps.get(load + 1..)?;
+    let between = rest.iter().chain(next.get(..access)?);
+    Since::load(steps.get(load)?).way(next.get(access)?, between)
+}
 
-    /// Behind each instruction, the registers that may be read before they are written.
-    pub fn live(&self) -> Vec<u32> {
-        let mut live = vec![Self::LIVE_BEHIND; self.steps.len()];
-        for (number, step) in self.steps.iter().enumerate().skip(1).rev() {
-            let read = step.addresses | step.data | step.merges;
-            live[number - 1] = live[number] & !step.writes | read;
-        }
-        live
-    }
-
-    /// From the data of the load by one of its instructions to an address of a later one. `None` if there is
-    /// no way.
-    pub fn within(&self, load: usize, access: usize) -> Option<Way> {
-        let between = self.steps.get(load + 1..access)?;
-        self.loaded(load)?.way(self.steps.get(access)?, between)
-    }
-
-    /// The same where what is executed after the block of the load, sooner or later, is `next` with the
-    /// access. Blocks between the two take no time, and leave registers as they are.
-    pub fn across(&self, load: usize, next: &Arithmetic, access: usize) -> Option<Way> {
-        let rest = self.steps.get(load + 1..)?;
-        let between = rest.iter().chain(next.steps.get(..access)?);
-        self.loaded(load)?.way(next.steps.get(access)?, between)
-    }
-
+impl Since {
     /// When a load has its data.
-    fn loaded(&self, load: usize) -> Option<Since> {
-        let step = self.steps.get(load)?;
+    fn load(step: &Step) -> Since {
         let mut since = Since([NO_PART; REGISTERS]);
         for register in members(step.writes | step.merges) {
             since.0[register] = step.cycles.into();
         }
-        Some(since)
+        since
     }
-}
 
-impl Since {
     fn take(&mut self, step: &Step) {
         let after =
             |latest: Option<i32>| latest.map_or(NO_PART, |latest| latest + i32::from(step.cycles));
@@ -120,77 +91,28 @@ impl Since {
     }
 }
 
-fn step_of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Step {
-    let info = factory.info(instruction);
-    let mut step = Step {
-        cycles: latency(instruction),
-        unit: unit(instruction),
-        ..Step::default()
-    };
-    let bit = |register| number(register).map_or(0, |number| 1 << number);
-    if is_prefetch(instruction) {
-        let (base, index) = (instruction.memory_base(), instruction.memory_index());
-        return Step {
-            addresses: bit(base) | bit(index),
-            scaled: if instruction.memory_index_scale() > 1 {
-                bit(index)
-            } else {
-                0
-            },
-            prefetches: true,
-            ..Step::default()
-        };
-    }
-    for used in info.used_memory() {
-        if used.scale() > 1 {
-            step.scaled |= bit(used.index());
-        }
-        step.addresses |= bit(used.base()) | bit(used.index());
-    }
-    step.loads = info.used_memory().iter().any(|used| reads(used.access()));
-    step.stores = info.used_memory().iter().any(|used| writes(used.access()));
-    if step.loads {
-        // Registers that make an address are no part of what is found there.
-        for operand in 0..instruction.op_count() {
-            if instruction.op_kind(operand) == OpKind::Register && reads(info.op_access(operand)) {
-                step.data |= bit(instruction.op_register(operand));
-            }
-        }
-    } else if !forgets(instruction) {
-        for used in info.used_registers() {
-            if reads(used.access()) {
-                step.data |= bit(used.register());
-            }
-        }
-    }
-    if instruction.rflags_read() & ARITHMETIC != 0 {
-        step.data |= 1 << FLAGS;
-    }
-    for used in info.used_registers() {
-        let Some(place) = number(used.register()).filter(|_| writes(used.access())) else {
-            continue;
-        };
-        if stepped(instruction, place) {
-            continue;
-        }
-        let perhaps = matches!(used.access(), OpAccess::CondWrite | OpAccess::ReadCondWrite);
-        if perhaps || keeps_part(used.register()) {
-            step.merges |= 1 << place;
-        } else {
-            step.writes |= 1 << place;
-        }
-    }
-    match instruction.rflags_modified() {
-        0 => {}
-        all if all & ARITHMETIC == ARITHMETIC => step.writes |= 1 << FLAGS,
-        _ => step.merges |= 1 << FLAGS,
-    }
-    step
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::decode;
+    use pagelab_events::CodeBlock;
+
+    /// The steps of a block.
+    struct Arithmetic(Vec<Step>);
+
+    impl Arithmetic {
+        fn of(block: &CodeBlock) -> Self {
+            Arithmetic(decode(block).iter().map(|one| one.step).collect())
+        }
+
+        fn within(&self, load: usize, access: usize) -> Option<Way> {
+            within(&self.0, load, access)
+        }
+
+        fn across(&self, load: usize, next: &Arithmetic, access: usize) -> Option<Way> {
+            across(&self.0, load, &next.0, access)
+        }
+    }
 
     fn arithmetic(code: &[&[u8]]) -> Arithmetic {
         Arithmetic::of(&CodeBlock {
@@ -215,7 +137,7 @@ mod tests {
     #[test]
     fn a_prefetch_has_an_address_and_nothing_else() {
         let code = arithmetic(&[LOAD, MULTIPLY, PREFETCH, LOAD]);
-        let step = code.steps()[2];
+        let step = code.0[2];
         assert!(step.prefetches && step.accesses() && !step.loads && !step.stores);
         assert_eq!((step.addresses, step.scaled), (1 << 3 | 1, 1));
         assert_eq!((step.data, step.writes, step.merges), (0, 0, 0));
@@ -317,7 +239,7 @@ mod tests {
             &[0xb8, 1, 0, 0, 0],       // mov eax, 1
             ADD,
         ]);
-        let live: Vec<u32> = (block.live().iter())
+        let live: Vec<u32> = (live(&block.0).iter())
             .map(|live| live & (rax | rcx | flags))
             .collect();
         let expected = [rax | rcx, rax | rcx | flags, rcx, rax | rcx, rax | rcx];

@@ -99,7 +99,7 @@ impl Decoded {
             if used.access() != OpAccess::Write && used.access() != OpAccess::None {
                 reads.push(number);
             }
-            if pagelab_dataflow::writes(used.access()) {
+            if pagelab_registers::writes(used.access()) {
                 writes.push(number);
             }
         }
