@@ -42,7 +42,7 @@ the presets' figures are from.
 UNITS = {
     "ns": re.compile(r"(_|\b)ns$"),
     "cycles": re.compile(
-        r"cycles(_a_line)?$|^core\.(atomics|calls|(vector_)?forwarding|misprediction|scaled_index)$"
+        r"cycles(_a_line)?$|^core\.(misprediction|execution\.arithmetic\..*)$"
         r"|^cycles\.(?!frequency)|^walks\.(latency\.(?!histogram)|mean_with_wait|walker_wait)"
         r"|^(per_core|windows)\[\](\.after)?\."
         r"(data|faults|fetch|migrations|mispredictions|recoverable|translation|zeroing|compute)$"

@@ -212,11 +212,13 @@ def check(machine: str, overrides: list[str]) -> dict[str, Any]:
 def assignments(keys: Mapping[str, Value], prefix: str = "") -> Iterable[str]:
     """`KEY=VALUE` of everything in a table that is not `None`; tables in it make dotted keys.
 
+    An empty table is a value.
+
     >>> list(assignments({"levels": 5, "pwc": {"pmd": {"entries": 64}}, "upper": None}))
     ['levels=5', 'pwc.pmd.entries=64']
     """
     for key, value in keys.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield from assignments(value, f"{prefix}{key}.")
         elif value is not None:
             yield f"{prefix}{key}={_toml(value)}"

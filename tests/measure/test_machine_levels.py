@@ -197,7 +197,7 @@ def test_a_guest_that_shares_two_cores_with_twenty_programs_gets_what_is_left_to
         "ghz": 0,
         "width": 6,
         "reorder_buffer": 512,
-        "arithmetic": True,
+        "execution": {"arithmetic": {}},
         "store_buffer": 112,
         "miss_buffers": 16,
         "walkers": 4,

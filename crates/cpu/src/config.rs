@@ -15,29 +15,9 @@ pub struct CoreConfig {
     pub width: u32,
     /// Entries of the reorder buffer.
     pub reorder_buffer: u32,
-    /// Integer registers that instructions in the reorder buffer can have taken at a time: what is
-    /// renamed to, less the state of the program. `None` for as many as the reorder buffer needs.
-    /// Counts where the source says what is executed.
+    /// Execution between accesses, of sources that say what is executed. Without, it takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub integer_registers: Option<u32>,
-    /// Arithmetic takes time, between a load and an address that is computed from it and from register to register:
-    /// what current cores take for each instruction. Counts where the source says what is executed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub arithmetic: bool,
-    /// Cycles that an address takes more then from an index that is scaled.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub scaled_index: u32,
-    /// Cycles that a locked instruction's store takes the store buffer at least, which writes in order: no
-    /// store behind it is written meanwhile. Counts where `arithmetic` does.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub atomics: u32,
-    /// Cycles from what is stored to what a load of the same makes of it, in integer registers; what a hit of
-    /// the first level takes if it is not said. Counts where `arithmetic` does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forwarding: Option<u32>,
-    /// The same in vector registers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vector_forwarding: Option<u32>,
+    pub execution: Option<ExecutionConfig>,
     /// Entries of the store buffer.
     pub store_buffer: u32,
     /// Stores that the store buffer writes in a cycle.
@@ -55,6 +35,40 @@ pub struct CoreConfig {
     /// branches that cost nothing.
     #[serde(default)]
     pub misprediction: u32,
+}
+
+/// A core between accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionConfig {
+    /// Integer registers that instructions in the reorder buffer can have taken at a time: what is
+    /// renamed to, less the state of the program. `None` for as many as the reorder buffer needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integer_registers: Option<u32>,
+    /// Arithmetic, which takes what current cores take for each instruction: between a load and an address that is
+    /// computed from it, and from register to register. `None` for no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<ArithmeticConfig>,
+}
+
+/// Arithmetic of a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArithmeticConfig {
+    /// Cycles that an address takes more from an index that is scaled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub scaled_index: u32,
+    /// Cycles that a locked instruction's store takes the store buffer at least, which writes in order: no
+    /// store behind it is written meanwhile.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub atomics: u32,
+    /// Cycles from what is stored to what a load of the same makes of it, in integer registers; what a hit of
+    /// the first level takes if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarding: Option<u32>,
+    /// The same in vector registers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_forwarding: Option<u32>,
 }
 
 fn is_zero(cycles: &u32) -> bool {
@@ -99,17 +113,28 @@ pub enum CoreError {
 }
 
 impl CoreConfig {
+    /// Integer registers, if they run out.
+    pub fn integer_registers(&self) -> Option<u32> {
+        self.execution?.integer_registers
+    }
+
+    /// Arithmetic, if it takes time.
+    pub fn arithmetic(&self) -> Option<ArithmeticConfig> {
+        self.execution?.arithmetic
+    }
+
     /// Checks every value.
     ///
     /// # Errors
     /// [`CoreError`] names the first key that is out of range.
     pub fn check(&self) -> Result<(), CoreError> {
+        let arithmetic = self.arithmetic().unwrap_or_default();
         for (key, value, limit) in [
             ("width", self.width, 64),
             ("reorder_buffer", self.reorder_buffer, WINDOW as u32 - 1),
             (
-                "integer_registers",
-                self.integer_registers.unwrap_or(1),
+                "execution.integer_registers",
+                self.integer_registers().unwrap_or(1),
                 4096,
             ),
             ("store_buffer", self.store_buffer, 4096),
@@ -123,10 +148,22 @@ impl CoreConfig {
             }
         }
         for (key, cycles, limit) in [
-            ("scaled_index", self.scaled_index, 64),
-            ("atomics", self.atomics, 4096),
-            ("forwarding", self.forwarding.unwrap_or(0), 64),
-            ("vector_forwarding", self.vector_forwarding.unwrap_or(0), 64),
+            (
+                "execution.arithmetic.scaled_index",
+                arithmetic.scaled_index,
+                64,
+            ),
+            ("execution.arithmetic.atomics", arithmetic.atomics, 4096),
+            (
+                "execution.arithmetic.forwarding",
+                arithmetic.forwarding.unwrap_or(0),
+                64,
+            ),
+            (
+                "execution.arithmetic.vector_forwarding",
+                arithmetic.vector_forwarding.unwrap_or(0),
+                64,
+            ),
             ("misprediction", self.misprediction, 4096),
         ] {
             if cycles > limit {

@@ -18,7 +18,7 @@ mod under_way;
 mod waits;
 mod wrong_paths;
 
-pub use config::{CoreConfig, CoreError, WINDOW};
+pub use config::{ArithmeticConfig, CoreConfig, CoreError, ExecutionConfig, WINDOW};
 pub use core_model::{Core, RobEntry, Trapped, UNKNOWN};
 pub use in_flight::InFlight;
 pub use servers::{Grant, Idle};

@@ -23,7 +23,8 @@ pub(crate) struct StoreBuffer {
 impl StoreBuffer {
     pub(crate) fn new(config: &CoreConfig) -> Self {
         let apart = u64::from(config.width.div_ceil(config.store_ports));
-        let atomics = u64::from(config.atomics) * u64::from(config.width);
+        let atomics = config.arithmetic().unwrap_or_default().atomics;
+        let atomics = u64::from(atomics) * u64::from(config.width);
         StoreBuffer {
             free_at: vec![0; config.store_buffer as usize],
             next: 0,

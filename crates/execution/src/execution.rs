@@ -7,7 +7,7 @@ use crate::register_file::RegisterFile;
 use crate::registers::Registers;
 use crate::sampled::Sampled;
 use crate::up_to::{Executed, UpTo};
-use pagelab_cpu::{Core, CoreConfig, WINDOW};
+use pagelab_cpu::{ArithmeticConfig, Core, CoreConfig, WINDOW};
 use pagelab_events::{Definition, Flow, NO_SITE, Op, dependence};
 
 /// Blocks for each access above which they are followed without a sample: such code hardly accesses memory,
@@ -74,16 +74,12 @@ struct OnCore {
 }
 
 impl Execution {
-    /// None where neither arithmetic takes time nor registers run out. A load that hits the first level takes `hit`
-    /// slots.
+    /// None where `core.execution` says nothing. A load that hits the first level takes `hit` slots.
     pub fn new(config: &CoreConfig, cores: u32, hit: u64) -> Option<Self> {
-        let file = RegisterFile::new(config);
-        if !config.arithmetic && file.is_none() {
-            return None;
-        }
+        config.execution?;
         let registers = Registers::new(config.reorder_buffer);
         let core = OnCore {
-            file,
+            file: RegisterFile::new(config),
             registers: [registers.clone(), registers],
             sampled: Sampled::default(),
             entered: None,
@@ -91,19 +87,19 @@ impl Execution {
             sites: Box::new([NO_SITE; WINDOW]),
             at: 0,
         };
-        let times = Times {
+        let times = |arithmetic: ArithmeticConfig| Times {
             width: config.width,
-            scaled_index: config.scaled_index,
+            scaled_index: arithmetic.scaled_index,
             hit,
-            forwarded: [config.forwarding, config.vector_forwarding].map(|cycles| {
+            forwarded: [arithmetic.forwarding, arithmetic.vector_forwarding].map(|cycles| {
                 cycles.map_or(hit, |cycles| u64::from(cycles) * u64::from(config.width))
             }),
         };
         Some(Execution {
             cores: vec![core; cores as usize],
             programs: Vec::new(),
-            times: config.arithmetic.then_some(times),
-            counts_locked: config.atomics > 0,
+            times: config.arithmetic().map(times),
+            counts_locked: config.arithmetic().is_some_and(|of| of.atomics > 0),
             holds: Vec::new(),
             slots: Vec::new(),
             locked: Vec::new(),

@@ -24,7 +24,7 @@ impl RegisterFile {
     /// Register file of such a core; `None` where nothing is said of its registers.
     pub fn new(config: &CoreConfig) -> Option<Self> {
         Some(RegisterFile {
-            registers: config.integer_registers?.into(),
+            registers: config.integer_registers()?.into(),
             reorder_buffer: config.reorder_buffer.into(),
             last: Box::new([(0, 0); WINDOW]),
             accesses: 0,

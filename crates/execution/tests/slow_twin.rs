@@ -1,6 +1,6 @@
 //! The core beside one that keeps the times of every single instruction.
 
-use pagelab_cpu::{Core, CoreConfig, Trapped, Waits};
+use pagelab_cpu::{ArithmeticConfig, Core, CoreConfig, ExecutionConfig, Trapped, Waits};
 use pagelab_execution::RegisterFile;
 use proptest::prelude::*;
 
@@ -154,9 +154,11 @@ proptest! {
         store_buffer in 1u32..20,
         integer_registers in proptest::option::of(1u32..200),
     ) {
+        let arithmetic = ArithmeticConfig { atomics, ..ArithmeticConfig::default() };
+        let execution = ExecutionConfig { integer_registers, arithmetic: Some(arithmetic) };
         let config = CoreConfig {
-            ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, l2_miss_buffers: None, walkers: 1, misprediction: 0,
-            integer_registers, arithmetic: true, scaled_index: 0, atomics, store_ports, forwarding: None, vector_forwarding: None,
+            ghz: 1.0, width, reorder_buffer, store_buffer, store_ports, miss_buffers: 10, l2_miss_buffers: None, walkers: 1,
+            misprediction: 0, execution: Some(execution),
         };
         let mut core = Core::new(&config, 0).unwrap();
         let mut registers = RegisterFile::new(&config);

@@ -132,6 +132,8 @@ def preset(measurement: Measurement, name: str, found_beside: Conditions | None 
             *core,
             machine_core.l2_miss_buffers(measurement, found, int(first) if first else None),
         ],
+        "core.execution": list(machine_core.execution(measurement)),
+        "core.execution.arithmetic": list(machine_core.arithmetic(measurement)),
         "tlb": list(_tlb(measurement, small, ghz)),
         "caches": [*machine_caches.entries(measurement, found, ghz)],
         "fetch": list(machine_code.entries(measurement)),

@@ -27,20 +27,27 @@ RATES = {
 }
 
 
-def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
-    """The keys of `core` but `l2_miss_buffers`, of a clock of so many GHz."""
-    yield Entry("ghz", f"{ghz:.3g}", "measured", "a chain of multiplications")
-    published = cores.documented(measurement.environment)
+def execution(measurement: Measurement) -> Iterator[Entry]:
+    """The keys of `core.execution` but its table of arithmetic."""
+    yield _integer_registers(measurement.parts.get("window", {}))
+
+
+def arithmetic(measurement: Measurement) -> Iterator[Entry]:
+    """The keys of `core.execution.arithmetic`, whose times of instructions are published."""
     window = measurement.parts.get("window", {})
-    yield _published("width", published)
-    registers = _integer_registers(window)
-    yield _reorder_buffer(window, registers, published)
-    yield registers
-    yield Entry("arithmetic", "true", "published", "what instructions take on current cores")
     more = measurement.parts.get("caches", {}).get("scaled_index_cycles")
     yield _whole("scaled_index", more, 0, "a load with a scaled index takes {} more")
     yield _whole("atomics", window.get("locked_cycles"), 2, "a locked instruction takes {}", 0.5)
     yield from _forwarding(window)
+
+
+def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
+    """The keys of `core` but `l2_miss_buffers` and `execution`, of a clock of so many GHz."""
+    yield Entry("ghz", f"{ghz:.3g}", "measured", "a chain of multiplications")
+    published = cores.documented(measurement.environment)
+    window = measurement.parts.get("window", {})
+    yield _published("width", published)
+    yield _reorder_buffer(window, _integer_registers(window), published)
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)
     yield _store_ports(window.get("store_cycles"))
     yield _misprediction(measurement.parts.get("branches", {}), ghz)

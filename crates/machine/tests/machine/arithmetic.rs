@@ -9,6 +9,9 @@ use std::ops::ControlFlow;
 
 type Code = Vec<&'static [u8]>;
 
+const WITH: &str = "core.execution.arithmetic={}";
+const WITHOUT: &str = "core.execution=none";
+
 const LOAD: &[u8] = &[0x48, 0x8b, 0x00]; // mov rax, [rax]
 const INDEX: &[u8] = &[0x48, 0x8b, 0x04, 0xc1]; // mov rax, [rcx+rax*8]
 const ADD: &[u8] = &[0x48, 0x83, 0xc0, 0x08]; // add rax, 8
@@ -109,10 +112,8 @@ impl Source for Chain {
 
 /// Cycles a load of the chain.
 fn a_load(blocks: &[&[&'static [u8]]], arithmetic: bool) -> f64 {
-    let config = machine(&[
-        &format!("core.arithmetic={arithmetic}"),
-        "core.scaled_index=1",
-    ]);
+    let keys = ["core.execution.arithmetic.scaled_index=1", WITHOUT];
+    let config = machine(&keys[..if arithmetic { 1 } else { 2 }]);
     let cycles = |rounds| {
         let blocks = blocks.iter().map(|block| block.to_vec()).collect();
         let result = run(&config, "ideal", &mut Chain::new(blocks, rounds));
@@ -163,7 +164,7 @@ fn a_round_of(blocks: &[&[&'static [u8]]], op: Op, overrides: &[&str]) -> f64 {
 #[test]
 fn registers_take_their_arithmetic_without_a_load() {
     let chain = |code: &[&'static [u8]], arithmetic: bool| {
-        a_round(code, &[&format!("core.arithmetic={arithmetic}")])
+        a_round(code, &[if arithmetic { WITH } else { WITHOUT }])
     };
     // Four instructions are dispatched in a cycle; those that go from round to round take longer.
     for (code, cycles) in [
@@ -189,9 +190,9 @@ const LOCKED: &[u8] = &[0xf0, 0x48, 0xff, 0x03]; // lock inc qword ptr [rbx]
 fn a_locked_instruction_holds_the_stores_behind_it() {
     let stores = |blocks: &[&[&'static [u8]]], atomics: u32, ports: u32| {
         let keys = [
-            "core.arithmetic=true",
-            "core.forwarding=0",
-            &format!("core.atomics={atomics}"),
+            WITH,
+            "core.execution.arithmetic.forwarding=0",
+            &format!("core.execution.arithmetic.atomics={atomics}"),
             &format!("core.store_ports={ports}"),
         ];
         a_round_of(blocks, Op::store(8), &keys)
@@ -211,14 +212,23 @@ fn a_locked_instruction_holds_the_stores_behind_it() {
 #[test]
 fn what_was_stored_is_loaded_again_by_forwarding() {
     let an_increment = |keys: &[&str]| {
-        let keys = [&["core.arithmetic=true"], keys].concat();
+        let keys = [&[WITH], keys].concat();
         a_round_of(&[&[INCREMENT]], Op::store(8), &keys)
     };
     // A hit of the first level and an addition.
     close(an_increment(&[]), 4.0 + 1.0);
-    close(an_increment(&["core.forwarding=6"]), 6.0 + 1.0);
-    close(an_increment(&["core.forwarding=0"]), 1.0);
-    close(an_increment(&["core.vector_forwarding=0"]), 4.0 + 1.0);
+    close(
+        an_increment(&["core.execution.arithmetic.forwarding=6"]),
+        6.0 + 1.0,
+    );
+    close(
+        an_increment(&["core.execution.arithmetic.forwarding=0"]),
+        1.0,
+    );
+    close(
+        an_increment(&["core.execution.arithmetic.vector_forwarding=0"]),
+        4.0 + 1.0,
+    );
 }
 
 #[test]
@@ -227,7 +237,7 @@ fn independent_instructions_wait_for_what_there_is_one_of() {
     const SUM: &[u8] = &[0xc5, 0xf3, 0x58, 0xc2]; // vaddsd xmm0, xmm1, xmm2
     const BOTH: &[u8] = &[0xc4, 0xe2, 0xf1, 0xb9, 0xc2]; // vfmadd231sd xmm0, xmm1, xmm2
     const CLEAR: &[u8] = &[0xc5, 0xf9, 0x57, 0xc0]; // vxorpd xmm0, xmm0, xmm0
-    let wide = ["core.arithmetic=true", "core.width=8"];
+    let wide = [WITH, "core.width=8"];
     let a_load = |code: &[&'static [u8]]| a_round(&[code, &[APART]].concat(), &wide);
     close(a_load(&[DIVIDE]), 4.0);
     close(a_load(&[SUM, SUM, SUM, SUM]), 2.0);
@@ -240,7 +250,7 @@ fn independent_instructions_wait_for_what_there_is_one_of() {
 
 #[test]
 fn each_thread_on_a_core_has_its_own() {
-    let config = machine(&["core.arithmetic=true"]);
+    let config = machine(&[WITH]);
     let cycles = |rounds| {
         let mut chain = Chain {
             times: 4,
@@ -256,7 +266,7 @@ fn each_thread_on_a_core_has_its_own() {
 
 #[test]
 fn each_program_has_its_own() {
-    let config = machine(&["core.arithmetic=true", "cores=2"]);
+    let config = machine(&[WITH, "cores=2"]);
     let mut programs = [vec![ADD, LOAD], vec![MULTIPLY, MULTIPLY, LOAD]]
         .map(|block| Chain::new(vec![block], 20_000));
     let [one, other] = &mut programs;
@@ -342,9 +352,9 @@ fn what_is_computed_far_from_any_access_takes_its_time() {
         let cycles = |executions| cycles_of(&block, overrides, executions);
         (cycles(20_000) - cycles(10_000)) / 10_000.0
     };
-    let with = ["core.arithmetic=true", "core.reorder_buffer=100"];
+    let with = [WITH, "core.reorder_buffer=100"];
     close(each(vec![MULTIPLY, ADD], &with), 4.0);
-    close(each(vec![MULTIPLY, ADD], &["core.arithmetic=false"]), 0.5);
+    close(each(vec![MULTIPLY, ADD], &[WITHOUT]), 0.5);
     // Begun anew each time, chains of 25 instructions overlap, as many as the reorder buffer holds: 14.65 cycles
     // each, by the dispatch and retirement of each instruction.
     let mut chain = vec![MULTIPLY; 24];

@@ -113,7 +113,18 @@ fn what_cannot_be_built_is_named() {
         ("caches.l2.ways=7", "512 KiB in 7 ways"),
         ("caches.l1.ways=0", "32 KiB in 0 ways"),
         ("caches.l1.kib=0", "0 KiB in"),
-        ("core.scaled_index=65", "core.scaled_index"),
+        (
+            "core.arithmetic=true",
+            "core.arithmetic is now core.execution.arithmetic",
+        ),
+        (
+            "core.forwarding=5",
+            "core.forwarding is now core.execution.arithmetic.forwarding",
+        ),
+        (
+            "core.execution.arithmetic.scaled_index=65",
+            "core.execution.arithmetic.scaled_index",
+        ),
         (
             "tlb.l2_4k={ entries = 1536, ways = 7 }",
             "1536 entries in 7 ways",

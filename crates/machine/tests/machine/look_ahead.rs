@@ -81,7 +81,7 @@ fn loads_wait_for_each_other_when_registers_run_out_between_them() {
         (CMP, "128", 8.0),
         (CMP, "4", 4.0),
     ] {
-        let registers = format!("core.integer_registers={registers}");
+        let registers = format!("core.execution.integer_registers={registers}");
         let config = machine(&[
             "dram.gigabytes_per_second=1000.0",
             "core.miss_buffers=64",
