@@ -1,9 +1,8 @@
 //! From the bytes of a block to its instructions.
 
-use crate::latency::latency;
+use crate::latency::{latency, unit};
 use crate::step::Step;
 use crate::taken::taken;
-use crate::unit::unit;
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic,
     OpAccess, OpKind,

@@ -1,88 +1,79 @@
-//! Latencies of instructions.
+//! Latencies and units of instructions, as `latencies.toml` has them.
 
+use crate::step::Unit;
 use iced_x86::{CpuidFeature, Instruction, Mnemonic, OpKind};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+static CLASSES: LazyLock<HashMap<String, Class>> =
+    LazyLock::new(|| classes(include_str!("../latencies.toml")));
+
+/// Names of all mnemonics.
+static NAMES: LazyLock<HashMap<Mnemonic, String>> = LazyLock::new(|| {
+    let name = |mnemonic| (mnemonic, format!("{mnemonic:?}").to_lowercase());
+    Mnemonic::values().map(name).collect()
+});
+
+#[derive(Deserialize)]
+struct File {
+    class: Vec<Class>,
+}
+
+/// Instructions that take as long; `of` has their names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Class {
+    of: String,
+    cycles: Option<u8>,
+    loading: Option<u8>,
+    general: Option<u8>,
+    unit: Option<Unit>,
+    #[serde(default)]
+    halves: u8,
+}
+
+/// By the names of instructions.
+fn classes(text: &str) -> HashMap<String, Class> {
+    let file: File = toml::from_str(text).expect("a test reads it");
+    let named = |class: Class| {
+        let names: Vec<String> = class.of.split(' ').map(str::to_owned).collect();
+        names.into_iter().map(move |name| (name, class.clone()))
+    };
+    file.class.into_iter().flat_map(named).collect()
+}
+
+fn class_of(instruction: &Instruction) -> Option<&'static Class> {
+    let fma = instruction.cpuid_features().contains(&CpuidFeature::FMA);
+    let name = NAMES.get(&instruction.mnemonic()).filter(|_| !fma);
+    CLASSES.get(name.map_or("fma", String::as_str))
+}
 
 /// Cycles from an instruction's operands to its result; of one that loads, from its data on.
-///
-/// Between what LLVM 14 has for Zen 3 and for Ice Lake (its llvm-mca prints them), which mostly
-/// differ by two cycles at most; what is not named here takes one. Moves between registers are
-/// renamed away, and what only loads has its result with the data.
 pub(crate) fn latency(instruction: &Instruction) -> u8 {
-    use Mnemonic as M;
-    let register = |operand| {
-        (instruction.op_count() > operand && instruction.op_kind(operand) == OpKind::Register)
-            .then(|| instruction.op_register(operand))
+    let general = |operand| {
+        instruction.op_count() > operand
+            && instruction.op_kind(operand) == OpKind::Register
+            && instruction.op_register(operand).is_gpr()
     };
     let loads =
         (1..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
-    let general = |operand| register(operand).is_some_and(iced_x86::Register::is_gpr);
-    match instruction.mnemonic() {
-        M::Mov if loads => 0,
-        M::Mov => u8::from(!(general(0) && general(1) && instruction.op0_register().size() >= 4)),
-        M::Movzx | M::Movsx | M::Movsxd if loads => 0,
-        M::Pop => 0,
-        M::Imul | M::Mul | M::Mulx => 3,
-        // A Zen 3's, of 64 bits; Intel's before Ice Lake take up to 90.
-        M::Div | M::Idiv => 17,
-        M::Bsf | M::Bsr | M::Pdep | M::Pext | M::Crc32 => 3,
-        // 3 on Intel's, 1 or 2 on AMD's.
-        M::Tzcnt | M::Lzcnt | M::Popcnt => 2,
-        // By two flags: 2 on Intel's and a Zen 5, 1 on a Zen 3. Of two others (less, greater) a Zen 5 alone takes 2.
-        M::Cmova | M::Cmovbe => 2,
-        // Between the general-purpose and the vector registers.
-        M::Movd | M::Movq | M::Vmovd | M::Vmovq if loads => 0,
-        M::Movd | M::Movq | M::Vmovd | M::Vmovq if general(0) || general(1) => 2,
-        M::Pmovmskb | M::Vpmovmskb | M::Movmskps | M::Movmskpd | M::Vmovmskps | M::Vmovmskpd => 2,
-        M::Ptest | M::Vptest => 3,
-        _ if general(0) => vector_to_general(instruction),
-        _ => vector(instruction, loads),
+    if instruction.mnemonic() == Mnemonic::Mov {
+        let renamed = general(0) && general(1) && instruction.op0_register().size() >= 4;
+        return u8::from(!loads && !renamed);
     }
+    let cycles = class_of(instruction).and_then(|class| {
+        let loading = class.loading.filter(|_| loads);
+        let general = class.general.filter(|_| general(0) || general(1));
+        loading.or(general).or(class.cycles)
+    });
+    cycles.unwrap_or(1)
 }
 
-/// True if it multiplies and adds at once.
-pub(crate) fn is_fma(instruction: &Instruction) -> bool {
-    instruction.cpuid_features().contains(&CpuidFeature::FMA)
-}
-
-/// Latency of one whose result is in a general-purpose register.
-fn vector_to_general(instruction: &Instruction) -> u8 {
-    use Mnemonic as M;
-    match instruction.mnemonic() {
-        M::Cvttsd2si | M::Cvttss2si | M::Cvtsd2si | M::Cvtss2si => 5,
-        M::Vcvttsd2si | M::Vcvttss2si | M::Vcvtsd2si | M::Vcvtss2si => 5,
-        M::Pextrb | M::Pextrw | M::Pextrd | M::Pextrq => 3,
-        M::Vpextrb | M::Vpextrw | M::Vpextrd | M::Vpextrq => 3,
-        _ => 1,
-    }
-}
-
-/// Latency of one whose result is in a vector register, in memory or in the flags.
-fn vector(instruction: &Instruction, loads: bool) -> u8 {
-    use Mnemonic as M;
-    match instruction.mnemonic() {
-        M::Movaps | M::Movups | M::Movapd | M::Movupd | M::Movdqa | M::Movdqu => 0,
-        M::Vmovaps | M::Vmovups | M::Vmovapd | M::Vmovupd | M::Vmovdqa | M::Vmovdqu => 0,
-        M::Movss | M::Movsd | M::Vmovss | M::Vmovsd | M::Lddqu | M::Vlddqu if loads => 0,
-        M::Addss | M::Addsd | M::Addps | M::Addpd | M::Subss | M::Subsd | M::Subps | M::Subpd => 3,
-        M::Mulss | M::Mulsd | M::Mulps | M::Mulpd => 4,
-        M::Vaddss | M::Vaddsd | M::Vaddps | M::Vaddpd => 3,
-        M::Vsubss | M::Vsubsd | M::Vsubps | M::Vsubpd => 3,
-        M::Vmulss | M::Vmulsd | M::Vmulps | M::Vmulpd => 4,
-        M::Pmuludq | M::Pmuldq | M::Pmulld | M::Pmullw | M::Pmulhw | M::Pmaddwd => 4,
-        M::Vpmuludq | M::Vpmuldq | M::Vpmulld | M::Vpmullw | M::Vpmulhw | M::Vpmaddwd => 4,
-        M::Aesenc | M::Aesenclast | M::Aesdec | M::Aesdeclast => 4,
-        M::Vaesenc | M::Vaesenclast | M::Vaesdec | M::Vaesdeclast => 4,
-        M::Pclmulqdq | M::Vpclmulqdq => 4,
-        M::Divss | M::Divsd | M::Divps | M::Divpd => 13,
-        M::Vdivss | M::Vdivsd | M::Vdivps | M::Vdivpd => 13,
-        M::Sqrtss | M::Sqrtsd | M::Sqrtps | M::Sqrtpd => 18,
-        M::Vsqrtss | M::Vsqrtsd | M::Vsqrtps | M::Vsqrtpd => 18,
-        _ if is_fma(instruction) => 4,
-        M::Cvtsi2sd | M::Cvtsi2ss | M::Vcvtsi2sd | M::Vcvtsi2ss => 5,
-        M::Ucomiss | M::Ucomisd | M::Comiss | M::Comisd => 3,
-        M::Vucomiss | M::Vucomisd | M::Vcomiss | M::Vcomisd => 3,
-        _ => 1,
-    }
+/// The unit that an instruction needs, and half cycles after which the next one can have it.
+pub(crate) fn unit(instruction: &Instruction) -> Option<(Unit, u8)> {
+    let class = class_of(instruction)?;
+    Some((class.unit?, class.halves))
 }
 
 #[cfg(test)]
@@ -92,6 +83,17 @@ mod tests {
 
     fn of(bytes: &[u8]) -> u8 {
         latency(&Decoder::new(64, bytes, DecoderOptions::NONE).decode())
+    }
+
+    #[test]
+    fn every_name_is_an_instructions_and_in_one_class() {
+        let names: std::collections::HashSet<&String> = NAMES.values().collect();
+        let file: File = toml::from_str(include_str!("../latencies.toml")).unwrap();
+        let all: Vec<&str> = file.class.iter().flat_map(|c| c.of.split(' ')).collect();
+        assert_eq!(all.len(), CLASSES.len());
+        for name in all {
+            assert!(name == "fma" || names.contains(&name.to_owned()), "{name}");
+        }
     }
 
     #[test]
@@ -162,5 +164,32 @@ mod tests {
         // A load that computes.
         assert_eq!(of(&[0x48, 0x39, 0x08]), 1); // cmp [rax], rcx
         assert_eq!(of(&[0x48, 0x03, 0x08]), 1); // add rcx, [rax]
+    }
+
+    #[test]
+    fn throughputs_lie_between_those_of_two_makers() {
+        // Output of llvm-mca 14 for znver3 and for icelake-server, in half cycles.
+        let published: [(&[u8], [u8; 2]); 9] = [
+            (&[0x48, 0xf7, 0xf1], [34, 16]),           // div rcx
+            (&[0xf3, 0x0f, 0x5e, 0xc1], [6, 6]),       // divss xmm0, xmm1
+            (&[0xf2, 0x0f, 0x5e, 0xc1], [10, 6]),      // divsd xmm0, xmm1
+            (&[0xf3, 0x0f, 0x51, 0xc1], [10, 6]),      // sqrtss xmm0, xmm1
+            (&[0xf2, 0x0f, 0x51, 0xc1], [18, 12]),     // sqrtsd xmm0, xmm1
+            (&[0xf2, 0x0f, 0x58, 0xc1], [1, 1]),       // addsd xmm0, xmm1
+            (&[0xc5, 0xfd, 0x58, 0xc1], [1, 1]),       // vaddpd ymm0, ymm0, ymm1
+            (&[0xf2, 0x0f, 0x59, 0xc1], [1, 1]),       // mulsd xmm0, xmm1
+            (&[0xc4, 0xe2, 0xfd, 0xb8, 0xc1], [2, 1]), // vfmadd231pd ymm0, ymm0, ymm1
+        ];
+        for (bytes, both) in published {
+            let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+            let (_, halves) = unit(&instruction).unwrap();
+            let between = both[0].min(both[1])..=both[0].max(both[1]);
+            assert!(between.contains(&halves), "{bytes:x?}: {halves}");
+        }
+        for bytes in [&[0x48, 0x01, 0xc8][..], &[0x66, 0x0f, 0xfe, 0xc1]] {
+            // add rax, rcx and paddd xmm0, xmm1
+            let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+            assert_eq!(unit(&instruction), None);
+        }
     }
 }

@@ -20,7 +20,6 @@ mod registers;
 mod sampled;
 mod step;
 mod taken;
-mod unit;
 mod up_to;
 mod way;
 

@@ -1,7 +1,10 @@
 //! An instruction by what it does with registers and memory.
 
+use serde::Deserialize;
+
 /// Units that a core has few of, and an instruction needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Divides integers.
     Divider,
