@@ -257,7 +257,10 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
             assert!(used <= places, "{segments:?}");
         }
     }
-    assert!(counter("data_lines_late") <= counter("data_guesses_right"));
+    // A wrong guess of an entry may name the line of the data, in memory of few frames.
+    if counter("entry_lines_fetched") == 0 {
+        assert!(counter("data_lines_late") <= counter("data_guesses_right"));
+    }
     if run.caches.prefetches.is_none() {
         let guessed = counter("lines_fetched_from_memory");
         let of_code = run
