@@ -322,12 +322,12 @@ def run(
     say: Callable[[str], None],
     first: First | None = None,
 ) -> Trials:
-    """Runs rounds of all settings for `budget` seconds, or until all ratios are narrow.
+    """Runs rounds of settings for `budget` seconds, or until none is left that may be the best.
 
     The `first` run warms up what the unchanged program reads, if there was one. The `kernel` is
     told its settings before each run. A setting that does not engage in its first run has no other.
-    Interrupted, what was run counts. Raises
-    PagelabError when the program cannot be run, does not end, or ends otherwise than with 0.
+    Interrupted, what was run counts. Raises PagelabError when the program cannot be run, does not
+    end, or ends otherwise than with 0.
     """
     unchanged = Candidate(UNCHANGED, "as it is")
     again = Candidate(AGAIN, "as it is")
