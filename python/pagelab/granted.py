@@ -48,7 +48,7 @@ def eligible(blocks: Blocks) -> int:
 def why_none(run: Run) -> str:
     """Reason for no page of a run's size though it has blocks of it; empty if it has some."""
     blocks = run.os.blocks
-    if blocks is None or blocks.given:
+    if blocks is None or blocks.given or _collapsed(run):
         return ""
     size = block_size(run.pages)
     if blocks.no_free_block:
@@ -93,7 +93,8 @@ def _sentence(run: Run) -> str:
     size = block_size(run.pages)
     asked, refused = eligible(blocks), _refused(blocks)
     if not asked:
-        return f"no block of {size} could be one page: {refused or 'none was used'}"
+        none = f"no block of {size} could be one page at a fault: {refused or 'none was used'}"
+        return f"{none}{_later(run)}"
     eligible_blocks = f"{asked:,} eligible block{'s' if asked > 1 else ''}"
     text = f"{blocks.given:,} of {eligible_blocks} got a {size} page"
     if run.pages == "reserved":
@@ -105,7 +106,19 @@ def _sentence(run: Run) -> str:
         text += f", {blocks.no_free_block:,} fell back (no free block of {size})"
     if count := run.os.splits.large if largest(run.pages) == "2M" else 0:
         text += f", {count:,} were split later"
+    text += _later(run)
     return f"{text}; not eligible: {refused}" if refused else text
+
+
+def _collapsed(run: Run) -> int:
+    """Pages of 2 MiB that khugepaged has made."""
+    thread = run.os.khugepaged
+    return thread.collapsed if thread and largest(run.pages) == "2M" else 0
+
+
+def _later(run: Run) -> str:
+    count = _collapsed(run)
+    return f", khugepaged made {count:,} later" if count else ""
 
 
 def _refused(blocks: Blocks) -> str:
