@@ -104,7 +104,7 @@ def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str
     advice = asked(program, folder, options.time, why=False)
     engaged = [one for one in advice["tried"] if one["effect"] != "no effect"]
     name = advice["setting"]["name"] if advice["setting"] else None
-    # Of settings that did nothing any will do.
+    # Settings that did nothing are alike: any will do.
     idle = [{**one, "effect": "no effect", "faster": NOTHING} for one in advice["idle"]]
     tried = [one for one in (*engaged, *idle) if one["thp"] == "own"]
     chosen = next((one for one in tried if one["name"] == name), tried[0])

@@ -66,7 +66,7 @@ pub struct ArithmeticConfig {
     /// the first level takes if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarding: Option<u32>,
-    /// The same in vector registers.
+    /// Cycles from store to load in vector registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vector_forwarding: Option<u32>,
 }

@@ -242,7 +242,7 @@ mod tests {
             // From the load to the store: two behind it, of which one takes a register, and two before the
             // store, of which none does.
             ((4, 6, 1), 1),
-            // The same block again: behind the store is an addition, and another before the load.
+            // Execution of the block once more: behind the store is an addition, and another before the load.
             ((2, 1, 6), 3),
             // With as many instructions between that nothing is known of: half of ten.
             ((9, 6, 1), 2),

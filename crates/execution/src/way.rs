@@ -44,8 +44,8 @@ pub(crate) fn within(steps: &[Step], load: usize, access: usize) -> Option<Way> 
     Since::load(steps.get(load)?).way(steps.get(access)?, between)
 }
 
-/// The same where what is executed after the block of the load, sooner or later, is `next` with the
-/// access. Blocks between the two take no time, and leave registers as they are.
+/// Way from a load to an access of another block, `next`, which is executed after the load's, sooner or later.
+/// Blocks between the two take no time, and leave registers as they are.
 pub(crate) fn across(steps: &[Step], load: usize, next: &[Step], access: usize) -> Option<Way> {
     let rest = steps.get(load + 1..)?;
     let between = rest.iter().chain(next.get(..access)?);

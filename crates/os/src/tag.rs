@@ -20,7 +20,7 @@ pub(crate) const fn data(size: PageSize) -> u8 {
     }
 }
 
-/// The same by the order of the page.
+/// Tag of a page of data, by its order.
 pub(crate) fn data_of(order: u32) -> u8 {
     let sizes = PageSize::ALL.into_iter();
     data(

@@ -2,25 +2,16 @@
 
 mod support;
 
-use pagelab_addr::{PAGE_BYTES, PageSize};
+use pagelab_addr::PageSize;
 use pagelab_events::{Advice, Control, HugePages};
 use pagelab_os::{OsStatistics, PagePolicy};
 use std::ops::Range;
-use support::{Machine, MapTable, Placement, config, map};
+use support::{Machine, MapTable, Placement, advise, config, map};
 
 const BLOCK: u64 = 512;
 
 fn machine(policy: PagePolicy) -> Machine<MapTable> {
     Machine::new(config(policy, 0.0), MapTable::new(Placement::Anywhere))
-}
-
-fn advise(machine: &mut Machine<MapTable>, pages: Range<u64>, advice: Advice) {
-    let event = Control::Advise {
-        addr: pages.start * PAGE_BYTES,
-        len: (pages.end - pages.start) * PAGE_BYTES,
-        advice,
-    };
-    machine.control(0, event).unwrap();
 }
 
 fn allow(machine: &mut Machine<MapTable>, process: u32, allowed: HugePages) {

@@ -6,7 +6,7 @@ use pagelab_addr::{PAGE_BYTES, PageSize, Pfn};
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{ManagerConfig, OsConfig, OsError, OsStatistics, PagePolicy};
 use pagelab_translation::PageTable;
-use support::{Machine, MapTable, Placement, config, map, map_of};
+use support::{Machine, MapTable, Placement, advise, config, map, map_of};
 
 fn machine(policy: PagePolicy, manager: ManagerConfig) -> Machine<MapTable> {
     let config = OsConfig {
@@ -28,15 +28,6 @@ fn statistics(machine: &Machine<MapTable>) -> OsStatistics {
 fn frame(machine: &mut Machine<MapTable>, vpn: u64) -> Option<Pfn> {
     let page = machine.page(0, vpn);
     machine.table.lookup(page).map(|found| found.pfn)
-}
-
-fn advise(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>, advice: Advice) {
-    let event = Control::Advise {
-        addr: pages.start * PAGE_BYTES,
-        len: (pages.end - pages.start) * PAGE_BYTES,
-        advice,
-    };
-    machine.control(0, event).unwrap();
 }
 
 /// `size=`: the page after the last is SIGBUS, whatever else is free, and stacks and files are not from there.

@@ -5,7 +5,7 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{Os, OsConfig, OsError, PagePolicy, ReclaimConfig, ReclaimStatistics};
-use support::{Machine, MapTable, Placement, config, map, map_of};
+use support::{Machine, MapTable, Placement, advise, config, map, map_of};
 
 /// A machine whose programs may have so many pages.
 fn limited(policy: PagePolicy, max_pages: u64) -> Machine<MapTable> {
@@ -35,15 +35,6 @@ fn store_all(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>) {
     for vpn in pages {
         machine.store(0, vpn, vpn + 1).unwrap();
     }
-}
-
-fn advise(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>, advice: Advice) {
-    let event = Control::Advise {
-        addr: pages.start * PAGE_BYTES,
-        len: (pages.end - pages.start) * PAGE_BYTES,
-        advice,
-    };
-    machine.control(0, event).unwrap();
 }
 
 #[test]

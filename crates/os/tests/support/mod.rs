@@ -35,6 +35,16 @@ pub fn map(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>) {
     map_of(machine, process, pages, Backing::Anonymous);
 }
 
+/// Advise the first process's kernel on a range.
+pub fn advise(machine: &mut Machine<MapTable>, pages: Range<u64>, advice: Advice) {
+    let event = Control::Advise {
+        addr: pages.start * PAGE_BYTES,
+        len: (pages.end - pages.start) * PAGE_BYTES,
+        advice,
+    };
+    machine.control(0, event).unwrap();
+}
+
 /// Map a range of some kind of memory.
 pub fn map_of(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>, backing: Backing) {
     let event = Control::Map {

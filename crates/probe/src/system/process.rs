@@ -41,7 +41,7 @@ pub fn end_with_parent(parent: u32, signal: libc::c_int) -> bool {
 /// madvise(2) asks for them.
 ///
 /// # Errors
-/// What prctl(2) says; a kernel before Linux 6.18 knows no exception.
+/// Errors of prctl(2): a kernel before Linux 6.18 knows no exception.
 pub fn forgo_huge_pages(except_advised: bool) -> Result<(), Refused> {
     // include/uapi/linux/prctl.h, PR_THP_DISABLE_EXCEPT_ADVISED.
     let flags = if except_advised { 2 } else { 0 };
