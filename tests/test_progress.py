@@ -72,6 +72,23 @@ def test_a_shared_terminal_gets_its_last_line_back() -> None:
     assert written.endswith("\0337\033[r\033[10;1H\033[2K\0338")
 
 
+@pytest.mark.parametrize("size", [(0, 0), (24, 1)])
+def test_a_terminal_without_a_size_gets_lines(
+    size: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    with os.fdopen(theirs, "w") as terminal:
+        console = Console(file=terminal, force_terminal=True)
+        with progress.display(console, quiet=False, shared=True) as display:
+            meter = display.meter("sqlite3", "recording")
+            meter.update(5_000_000, None)
+            meter.answer("2M +9 %", "each design has a line")
+            meter.finish()
+    assert _read_all(ours) == ""
+    assert "pagelab: recording sqlite3: 2M +9 %" in capsys.readouterr().err
+
+
 def test_what_is_known_is_below_the_line() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))

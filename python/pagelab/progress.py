@@ -27,6 +27,8 @@ from rich.text import Text
 from pagelab import units
 
 SECONDS_BETWEEN_LINES = 5.0
+# Columns of a terminal that anything can be said in.
+_NARROWEST = 20
 
 
 class Meter(Protocol):
@@ -183,6 +185,8 @@ class BottomLine:
     def show(self, text: str, more: str = "") -> None:
         """Replaces the lines: one of `text`, below it as many as `more` takes."""
         columns, rows = os.get_terminal_size(self._file.fileno())
+        if columns < _NARROWEST:
+            return
         lines = [text[: columns - 1]]
         for line in more.splitlines():
             lines += textwrap.wrap(line, columns - 1, drop_whitespace=False)
@@ -250,12 +254,18 @@ def up_to(done: int, most: int | None, elapsed: float, unit: str) -> str:
     return f"{units.count(done)} {unit}{ceiling}, {units.count(rate)}/s"
 
 
+def _has_size(console: Console) -> bool:
+    """True if a terminal says how large it is: one that programs make for others may say 0."""
+    columns, rows = os.get_terminal_size(console.file.fileno())
+    return columns >= _NARROWEST and rows > 0
+
+
 @contextmanager
 def display(console: Console, *, quiet: bool, shared: bool = False) -> Iterator[Display]:
     """The display that suits the console; `shared` when another program writes to it too."""
     if quiet:
         yield Quiet()
-    elif not console.is_terminal:
+    elif not console.is_terminal or (shared and not _has_size(console)):
         yield Lines(last_word=not shared)
     elif shared:
         yield BottomLine(console)
