@@ -257,6 +257,24 @@ def test_programs_that_cannot_be_advised_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+@needs_recorder
+def test_of_a_program_too_long_to_be_tried_the_model_speaks(tmp_path: Path) -> None:
+    endless = "a = bytearray(32 << 20)\nwhile True:\n for at in range(0, len(a), 4096): a[at] = 1"
+    words = ("advise", "-q", "--json", "--time", "6", "--out", str(tmp_path / "out"))
+    done = _run(*words, "--", sys.executable, "-c", endless)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["schema"] == "pagelab.expectation/1"
+    assert "was still running after 6" in found["answer"]
+    assert "Of its beginning" in found["answer"]
+    simulated = [one["predicted"] for one in found["expected"] if one["predicted"]]
+    assert simulated
+    assert all(0.2 < one < 5 for one in simulated)
+    assert (tmp_path / "out" / "model" / "report.html").exists()
+    # No advice that `run` would follow.
+    assert not (tmp_path / "out" / "advice.json").exists()
+
+
 def test_a_program_that_leaves_processes_running_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     script = f"setsid sleep 1000 & echo $! > {file}"

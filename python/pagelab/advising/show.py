@@ -115,7 +115,7 @@ def as_json(
         ],
         "idle": [{**one.candidate.as_json(), **_trial(one)} for one in advice.trials.idle],
         "disagreements": disagreements(advice),
-        "model": None if why is None else _model(why),
+        "model": None if why is None else model(why),
         "not_tried": [{"name": one.name, "why": one.why} for one in missing],
     }
 
@@ -130,7 +130,8 @@ def rows(advice: Advice) -> list[dict[str, Any]]:
     ]
 
 
-def _model(why: Why) -> dict[str, Any]:
+def model(why: Why) -> dict[str, Any]:
+    """Places that the model has walks and faults in, and how to see them with counters."""
     return {
         "machine": why.machine,
         "where": why.where(),

@@ -40,10 +40,20 @@ _COMPLAINT = 400
 _BETWEEN_LOOKS = 0.5
 _STOPPED_LOOKS = 3
 _NARROW_SHARE = 0.2
+# A program computes, and does not only wait, that uses such a share of a processor.
+_BUSY = 0.1
 # A setting has engaged with so much more or less memory in huge pages, or so many more or fewer
 # faults.
 _HUGE_PAGE = 2 << 20
 _FAULTS = 0.05
+
+
+class StillRunningError(PagelabError):
+    """A program had not ended when its time was over: with a look at it if it was busy."""
+
+    def __init__(self, message: str, look: Look | None) -> None:
+        super().__init__(message)
+        self.look = look
 
 
 Around = Callable[[int], AbstractContextManager[object]]
@@ -221,9 +231,11 @@ class Program:
                     "give its input as a file"
                 )
             if ended.over.is_set():
-                raise PagelabError(
+                busy = ended.cpu >= _BUSY * self.seconds
+                raise StillRunningError(
                     f"{self.command[0]} had not ended after {self.seconds:.0f} s: give it more "
-                    "with --time, or less to do; what serves until it is stopped needs --load"
+                    "with --time, or less to do; what serves until it is stopped needs --load",
+                    look if busy else None,
                 )
             if look is not None:
                 seen[candidate.name] = look
@@ -259,6 +271,8 @@ class Program:
                     stderr=said.fileno() if complaints else stderr,
                     started=around,
                 )
+            except StillRunningError:
+                raise
             except PagelabError as error:
                 if not complaints:
                     raise PagelabError(
@@ -271,11 +285,15 @@ class Program:
 
 
 class _End:
-    """End of a process that was made to end: since its time was over, or since it was stopped."""
+    """End of a process that was made to end: since its time was over, or since it was stopped.
+
+    `cpu` is the processor time that it and its descendants had had.
+    """
 
     def __init__(self) -> None:
         self.over = Event()
         self.stopped = False
+        self.cpu = 0.0
 
 
 @contextmanager
@@ -291,6 +309,7 @@ def _ended(pid: int, seconds: float) -> Iterator[_End]:
             end.stopped = looks >= _STOPPED_LOOKS
             if end.stopped or time.monotonic() >= until:
                 end.over.set()
+                end.cpu = sum(map(_cpu, descendants(pid)))
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
                 return
@@ -302,6 +321,17 @@ def _ended(pid: int, seconds: float) -> Iterator[_End]:
     finally:
         done.set()
         thread.join()
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of processor time of a process and of its children that have ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0.0
+    # utime, stime, cutime and cstime of proc_pid_stat(5), which count behind the name.
+    ticks = stat.rpartition(b") ")[2].split()[11:15]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_stopped(pid: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pagelab import advice, units
+from pagelab.advising.candidates import Candidate
 from pagelab.advising.trials import LEAST, Ratio, Trial, Trials, engaged
 
 # Less than this is called no difference: a change of code layout moves real programs more.
@@ -167,6 +168,11 @@ def to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:
     candidate = verdict.trial.candidate
     if candidate.thp != "own":
         return [f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"]
+    return typed(candidate, command)
+
+
+def typed(candidate: Candidate, command: list[str]) -> list[str]:
+    """Command lines that run a program with a setting that needs no `pagelab run`."""
     variables = [f"{name}={shlex.quote(value)}" for name, value in candidate.environment.items()]
     return [*_as_root(candidate.kernel), " ".join([*variables, shlex.join(command)])]
 

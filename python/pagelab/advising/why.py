@@ -17,7 +17,7 @@ from pagelab.window import OF_PROGRAMS
 # Page sizes that memory is backed with, by the kernel's mode.
 _PAGES = {"always": "2M", "madvise": "madvise", "never": "4K"}
 # A program is ended after as many seconds of recording, once for each setting.
-_SECONDS = 60.0
+SECONDS = 60.0
 # Rows that are named, and the least share that makes one worth it.
 _ROWS = 3
 _WORTH = 0.1
@@ -65,10 +65,11 @@ def ask(
     *,
     machine: MachineBase | str | None,
     progress: bool,
+    seconds: float = SECONDS,
 ) -> Why:
     """Records the program as it is and with each setting, and simulates it on a machine.
 
-    Raises PagelabError when it cannot be recorded.
+    Each recording ends after so many `seconds`. Raises PagelabError when it cannot be recorded.
     """
     own = _PAGES[advice.huge_pages() or "never"]
 
@@ -85,7 +86,7 @@ def ask(
                 window=OF_PROGRAMS,
                 sites=sites,
                 heat_map=sites,
-                seconds=_SECONDS,
+                seconds=seconds,
                 progress=progress,
             )
 
@@ -117,7 +118,7 @@ def ask(
         done = units.count(_instructions(base))
         notes.append(
             f"Predictions and expected counts are of the first {done} instructions: of what the "
-            f"program does in {units.duration(_SECONDS)} under the emulator, or of what was taken "
+            f"program does in {units.duration(seconds)} under the emulator, or of what was taken "
             "whole where its memory is larger than the last level of cache."
         )
     by_site = simulated({}, ["4K", "2M"], sites=True)

@@ -5,6 +5,7 @@ import os
 import platform
 import shlex
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pagelab import advice, frames, jobs, pages, progress, recording, store
 from pagelab import sites as whose
 from pagelab.advising import (
     candidates,
+    expected,
     named_sites,
     page,
     saved,
@@ -26,8 +28,9 @@ from pagelab.advising import (
     verdict,
     why,
 )
+from pagelab.advising.candidates import Candidate, Unavailable
 from pagelab.advising.leftover import Guard
-from pagelab.advising.trials import Program
+from pagelab.advising.trials import Program, StillRunningError
 from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
 from pagelab.cli import options
@@ -109,20 +112,20 @@ def advise(
     allowed = candidates.Allowed(_between(page_sizes, allow_tuning=allow_tuning), allow_tuning)
     name = Path(program[0]).name
     console = Console(stderr=as_json or markdown or export is not None)
-    notes = Console(stderr=True)
     with (
         jobs.ended_as_by_interrupt(),
-        progress.display(notes, quiet=quiet) as meters,
+        progress.display(Console(stderr=True), quiet=quiet) as meters,
         KernelSettings() as kernel,
         Guard() as guard,
     ):
         meter = meters.meter(name, "running")
         one = Program(program, stdin, seconds, worked, guard)
-        first = one.first(kernel)
-        found, missing = candidates.of(program, first.look, allowed, first.run.wall, of_sites)
-        say = partial(meter.update, 0, None)
-        decided = verdict.decide(trials.run(one, found, kernel, seconds, say, first))
+        settings = partial(candidates.of, program, allowed=allowed, more=of_sites)
+        decided, found, missing = _try(one, settings, kernel, partial(meter.update, 0, None))
         meter.finish()
+    if decided is None:
+        _expect(program, seconds, found, missing, simulated, out, as_json=as_json, quiet=quiet)
+        return
     found_why = None
     if explain and not decided.trials.interrupted:
         found_why = why.ask(
@@ -151,6 +154,58 @@ def advise(
         raise typer.Exit(InterruptedRunError.exit_code)
 
 
+def _try(
+    one: Program,
+    settings: Callable[..., tuple[list[Candidate], list[Unavailable]]],
+    kernel: KernelSettings,
+    say: Callable[[str], None],
+) -> tuple[Advice | None, list[Candidate], list[Unavailable]]:
+    """Runs a program with all settings: the advice, if it ends soon enough, and which there are."""
+    try:
+        first = one.first(kernel)
+    except StillRunningError as error:
+        if one.load is not None or error.look is None:
+            raise
+        return None, *settings(look=error.look, seconds=one.seconds)
+    found, missing = settings(look=first.look, seconds=first.run.wall)
+    decided = verdict.decide(trials.run(one, found, kernel, one.seconds, say, first))
+    return decided, found, missing
+
+
+def _expect(
+    program: list[str],
+    seconds: float,
+    settings: list[Candidate],
+    missing: list[Unavailable],
+    machine: MachineBase | str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Prints what the model expects of settings for a program that is too long to be tried."""
+    name = Path(program[0]).name
+    found = why.ask(
+        program, settings, machine=machine, progress=not quiet, seconds=expected.SHARE * seconds
+    )
+    chosen = expected.best(settings, found)
+    answer = expected.headline(name, seconds, chosen, found)
+    directory = store.directory(out, f"advise-{name}")
+    with store.nothing_left_of(directory):
+        found.by_site.save(directory / page.MODEL)
+    if as_json:
+        result = expected.as_json(program, answer, chosen, settings, missing, found)
+        typer.echo(json.dumps(result, indent=1))
+        return
+    console = Console()
+    console.print(answer, style="bold", highlight=False)
+    typer.echo("".join(f"\n  {line}" for line in expected.to_try(program, chosen)) + "\n")
+    console.print(expected.table(settings, found))
+    _print_where(found, program, directory / page.MODEL, console)
+    console.print(expected.to_prove(program), highlight=False, markup=False)
+    typer.echo(f"Report: {directory / page.MODEL / 'report.html'}")
+
+
 def _host() -> dict[str, str]:
     """The machine that the answer is of."""
     return {
@@ -163,7 +218,7 @@ def _host() -> dict[str, str]:
 def _print(
     decided: Advice,
     program: list[str],
-    missing: list[candidates.Unavailable],
+    missing: list[Unavailable],
     cpu: str,
     file: Path,
     console: Console,
