@@ -1,11 +1,10 @@
-use crate::buddy::PAGEBLOCK_ORDER;
 use crate::error::require;
+use crate::frames::buddy::PAGEBLOCK_ORDER;
+use crate::frames::free_blocks;
 use crate::{
     Accounting, Defrag, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, ReclaimConfig,
-    free_blocks,
 };
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
-use pagelab_translation::RestSegs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +81,7 @@ impl Default for OsConfig {
             free_blocks: Vec::new(),
             unmovable_share: 0.1,
             unhashed_share: 0.875,
-            page_policy: PagePolicy::Base,
+            page_policy: PagePolicy::BASE,
             accounting: Accounting::default(),
             khugepaged: None,
             defrag: Defrag::default(),
@@ -105,36 +104,6 @@ pub struct NodeConfig {
     pub latency_ns: f64,
     /// Peak bandwidth in 10^9 bytes a second.
     pub gigabytes_per_second: f64,
-}
-
-/// Placement of 4 KiB pages of data in frames: not a choice of the user's, but what a TLB design
-/// asks of the operating system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// Any free frame, from the buddy allocator.
-    #[default]
-    Buddy,
-    /// Contiguous frames for a whole allocation, at once when it is made, as large a block as
-    /// there is.
-    Eager,
-    /// One of the few that hashing the page gives (see [`pagelab_translation::Iceberg`]).
-    Hashed,
-    /// The one that the first of so many hash functions gives whose frame is free (see
-    /// [`pagelab_translation::Tiers`]); any, if none is.
-    Tiered {
-        /// Number of functions.
-        functions: u32,
-    },
-    /// A way of their set in a restrictive segment, and any frame of the flexible one where there is
-    /// none (see [`pagelab_translation::RestSegs`]). Pages of 2 MiB, too.
-    Segmented {
-        /// The segments.
-        segments: RestSegs,
-        /// Pages are placed there at their first touch.
-        at_faults: bool,
-        /// They push others out of a full set then.
-        evicting: bool,
-    },
 }
 
 impl OsConfig {

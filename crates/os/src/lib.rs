@@ -6,66 +6,38 @@
 //! table itself is the machine's and comes in as an argument: which one it is makes no difference
 //! here.
 
-mod accounted;
 mod accounting;
-mod address_space;
-mod blocks;
-pub mod buddy;
-mod collapse;
+mod calls;
 mod compaction;
 mod config;
-mod control;
-mod eager;
 mod effects;
 mod error;
-mod fault;
-mod folio_frames;
-mod folios;
-mod fork;
-mod frame_lists;
-mod frame_table;
-mod free_blocks;
-mod free_map;
-mod hashed;
+mod faults;
+mod frames;
 mod khugepaged;
 mod manager;
-mod mapper;
-mod mapping;
-mod memory_file;
-mod memory_map;
-mod migrate;
-mod page_cache;
-mod page_policy;
-mod placed_frames;
-mod placing;
-mod preallocate;
-mod random;
+mod page_size;
+mod pages;
+mod placement;
 mod reclaim;
-mod remap;
-mod reservations;
-mod rmap;
-mod segments;
-mod shared_memory;
-mod split;
+mod spaces;
 mod statistics;
 mod system;
-mod table_frames;
-mod tag;
-mod touched;
-mod vma;
 
 pub use accounting::{Accounting, AccountingStatistics, AccountingWork};
 pub use compaction::Defrag;
-pub use config::{NodeConfig, OsConfig, Placement};
+pub use config::{NodeConfig, OsConfig};
 pub use effects::{Effects, Invalidation};
 pub use error::{OsConfigError, OsError};
-pub use frame_table::FrameTable;
+pub use frames::buddy;
+pub use frames::frame_table::FrameTable;
 pub use khugepaged::KhugepagedConfig;
 pub use manager::{MANAGERS, ManagerConfig, TierStatistics, TieredConfig};
-pub use mapping::Mapping;
-pub use memory_map::MemoryCell;
-pub use page_policy::{PagePolicy, UnknownPagePolicy};
+pub use page_size::{PagePolicy, UnknownPagePolicy};
+pub use placement::Placement;
 pub use reclaim::ReclaimConfig;
+pub use spaces::mapping::Mapping;
+pub use spaces::memory_map::MemoryCell;
 pub use statistics::{
     BlockStatistics, BySize, CompactionStatistics, FileStatistics, HashedStatistics,
     KhugepagedStatistics, OsStatistics, OutsideStatistics, ReclaimStatistics, SegmentStatistics,

@@ -1,23 +1,21 @@
-use crate::accounted;
-use crate::address_space::AddressSpace;
-use crate::buddy::Buddy;
-use crate::frame_table::FrameTable;
-use crate::hashed::{Hashed, Places};
+use crate::accounting::accounted;
+use crate::frames::buddy::Buddy;
+use crate::frames::frame_table::FrameTable;
+use crate::frames::random::SplitMix64;
 use crate::khugepaged::Khugepaged;
 use crate::manager;
-use crate::mapper::Mapper;
-use crate::placing::Placing;
-use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
-use crate::random::SplitMix64;
+use crate::page_size::{self, PageSizePolicy};
+use crate::pages::mapper::Mapper;
+use crate::placement::{self, Placer};
 use crate::reclaim::Reclaim;
-use crate::segments::Segments;
+use crate::spaces::address_space::AddressSpace;
 use crate::{
     AccountingStatistics, Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy,
     Placement, ReclaimStatistics,
 };
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
-use pagelab_translation::{Iceberg, Page, PageTable, Tiers};
+use pagelab_translation::{Page, PageTable};
 
 /// The operating system of a simulated machine.
 #[derive(Clone, Debug)]
@@ -26,6 +24,7 @@ pub struct Os {
     /// Allocations get their frames when they are made.
     eager: bool,
     pub(crate) frames: FrameTable,
+    sizes: Box<dyn PageSizePolicy>,
     /// Loads from memory that was never written share a frame.
     zero_page: bool,
     khugepaged: Option<Khugepaged>,
@@ -54,54 +53,7 @@ impl Os {
         seed: u64,
     ) -> Result<Self, OsConfigError> {
         config.validate()?;
-        let too_little = || OsConfigError {
-            key: "unhashed_share",
-            reason: format!(
-                "{} of {} bytes leave too little for hashed pages",
-                config.unhashed_share, config.memory_bytes
-            ),
-        };
-        let (tags, placing) = match placement {
-            Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, Placing::Anywhere),
-            Placement::Hashed => {
-                let iceberg =
-                    Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(too_little)?;
-                let tags = preallocate_hashed(&config, seed, &iceberg);
-                (tags, Placing::Hashed(Hashed::new(Places::Iceberg(iceberg))))
-            }
-            Placement::Tiered { functions } => {
-                let tiers = Tiers::of_data(hashed_frames(&config), functions);
-                let tiers = Places::Tiers(tiers.ok_or_else(too_little)?);
-                (
-                    preallocate(&config, seed)?,
-                    Placing::Hashed(Hashed::new(tiers)),
-                )
-            }
-            Placement::Segmented {
-                segments: places,
-                at_faults,
-                evicting,
-            } => {
-                if places.end() > config.frames() {
-                    return Err(OsConfigError {
-                        key: "memory_bytes",
-                        reason: format!(
-                            "{} leave no room for the restrictive segments",
-                            config.memory_bytes
-                        ),
-                    });
-                }
-                // Memory in use before the programs start is all in the flexible segment.
-                let flexible = OsConfig {
-                    memory_bytes: u64::from(places.flexible()) * PAGE_BYTES,
-                    ..config.clone()
-                };
-                let mut tags = preallocate(&flexible, seed)?;
-                Segments::add_tags(&places, &mut tags, config.frames());
-                let segments = Segments::new(places, at_faults, evicting);
-                (tags, Placing::Segmented(Box::new(segments)))
-            }
-        };
+        let (tags, placer) = placement::build(&config, placement, seed)?;
         let nodes = config.node_frames();
         go_together(&config, placement)?;
         let mut buddy =
@@ -112,16 +64,17 @@ impl Os {
         let manager = manager::build(&config.manager, &nodes, &mut buddy)?;
         let mut config = config;
         if manager.is_file_system() {
-            config.page_policy = PagePolicy::Base;
+            config.page_policy = PagePolicy::BASE;
         }
         // Elsewhere pages are placed one by one.
-        let keeps_folios = matches!(placing, Placing::Anywhere) && config.manager.is_default();
+        let keeps_folios = placer.is_none() && config.manager.is_default();
         let folios = keeps_folios.then_some(config.accounting);
         let reclaim = Reclaim::new(&config, placement)?;
-        let mut frames = FrameTable::new(buddy, placing, manager, folios, reclaim);
+        let mut frames = FrameTable::new(buddy, placer, manager, folios, reclaim);
         frames.compaction.defrag = config.defrag;
         Ok(Os {
             frames,
+            sizes: page_size::build(config.page_policy),
             spaces: Vec::new(),
             statistics: OsStatistics::default(),
             khugepaged: config.khugepaged.map(Khugepaged::new),
@@ -289,8 +242,8 @@ impl Os {
             free_blocks: buddy.free_blocks(),
             free_2m_blocks: buddy.free_pageblocks(),
             unusable_free_space_index: buddy.unusable_free_space_index(),
-            hashed: self.frames.hashed_statistics(),
-            segments: self.frames.segment_statistics(),
+            hashed: self.frames.placer().and_then(Placer::hashed),
+            segments: self.frames.placer().and_then(Placer::segments),
             pieces: self.frames.manager().pieces().to_vec(),
             tiers: self.frames.manager().tiers(),
             reclaim: self.reclaim_statistics(),
@@ -301,8 +254,7 @@ impl Os {
 
     /// None where pages are placed one by one, and of reservations, which Linux has not.
     fn accounting_statistics(&self) -> Option<AccountingStatistics> {
-        let reserved = self.config.page_policy == PagePolicy::Reserved;
-        if !self.frames.keeps_folios || reserved {
+        if !self.frames.keeps_folios || self.sizes.reserves() {
             return None;
         }
         accounted::statistics(&self.statistics, self.config.accounting)
@@ -349,6 +301,7 @@ impl Os {
             spaces: &mut self.spaces,
             mapper: Mapper {
                 frames: &mut self.frames,
+                sizes: &mut *self.sizes,
                 statistics: &mut self.statistics,
                 table,
                 directory,

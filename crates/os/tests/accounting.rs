@@ -55,7 +55,7 @@ fn stores(
 /// The FolioMap paper's case (section 2): the child is gone. On kernels: docs/foliomap.md.
 #[test]
 fn with_the_child_gone_linux_copied_large_folios_until_it_knew_their_owner() {
-    let policy = PagePolicy::Folio { order: 4 };
+    let policy = PagePolicy::folio(4);
     let expected = [
         (Accounting::PerPage, (16, 0)),
         (Accounting::MmOwner, (0, 16)),
@@ -77,7 +77,7 @@ fn two_owners_lose_a_third() {
         (Accounting::MmOwner, (16, 0)),
         (Accounting::FolioMap, (0, 16)),
     ] {
-        let mut machine = machine(PagePolicy::Folio { order: 4 }, accounting);
+        let mut machine = machine(PagePolicy::folio(4), accounting);
         stores(&mut machine, 0, 0..16);
         fork(&mut machine, 0, 1);
         fork(&mut machine, 0, 2);
@@ -94,7 +94,7 @@ fn the_last_page_of_a_folio_is_copied_by_two_owners_alone() {
         (Accounting::MmOwner, (1, 0)),
         (Accounting::FolioMap, (0, 1)),
     ] {
-        let mut machine = machine(PagePolicy::Folio { order: 4 }, accounting);
+        let mut machine = machine(PagePolicy::folio(4), accounting);
         stores(&mut machine, 0, 0..16);
         fork(&mut machine, 0, 1);
         let unmap = Control::Unmap {
@@ -109,7 +109,7 @@ fn the_last_page_of_a_folio_is_copied_by_two_owners_alone() {
 
 #[test]
 fn what_is_unmapped_of_a_folio_is_free_once_memory_is_short() {
-    let mut machine = machine(PagePolicy::Thp, Accounting::default());
+    let mut machine = machine(PagePolicy::THP, Accounting::default());
     let unmap = |machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>| {
         let event = Control::Unmap {
             addr: pages.start * PAGE_BYTES,
@@ -249,12 +249,12 @@ proptest! {
         accounting in prop_oneof![
             Just(Accounting::PerPage), Just(Accounting::MmOwner), Just(Accounting::FolioMap)
         ],
-        order in prop_oneof![Just(2u8), Just(4), Just(8), Just(9)],
+        order in prop_oneof![Just(2u32), Just(4), Just(8), Just(9)],
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let policy = match order {
-            9 => PagePolicy::Thp,
-            order => PagePolicy::Folio { order },
+            9 => PagePolicy::THP,
+            order => PagePolicy::folio(order),
         };
         let mut machine = machine(policy, accounting);
         let mut model = Model::default();

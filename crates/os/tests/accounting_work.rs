@@ -13,15 +13,15 @@ use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
 /// One region of 2 MiB.
 const PAGES: u64 = 512;
 
-fn policy(order: u8) -> PagePolicy {
+fn policy(order: u32) -> PagePolicy {
     match order {
-        0 => PagePolicy::Base,
-        9 => PagePolicy::Thp,
-        order => PagePolicy::Folio { order },
+        0 => PagePolicy::BASE,
+        9 => PagePolicy::THP,
+        order => PagePolicy::folio(order),
     }
 }
 
-fn machine(order: u8, accounting: Accounting) -> Machine<MapTable> {
+fn machine(order: u32, accounting: Accounting) -> Machine<MapTable> {
     let config = OsConfig {
         accounting,
         ..config(policy(order), 0.0)
@@ -166,7 +166,7 @@ struct Twin {
 }
 
 impl Twin {
-    fn new(scheme: Accounting, order: u8) -> Self {
+    fn new(scheme: Accounting, order: u32) -> Self {
         let mut twin = Twin {
             scheme,
             folios: Vec::new(),
@@ -179,7 +179,7 @@ impl Twin {
         let size = 1 << order;
         for vpn in 0..PAGES {
             if vpn % size == 0 {
-                twin.new_folio(order.into());
+                twin.new_folio(order);
             }
             let (folio, page) = ((vpn / size) as usize, (vpn % size) as usize);
             twin.entries.insert((0, vpn), (folio, page, order == 9));
@@ -460,7 +460,7 @@ proptest! {
         accounting in prop_oneof![
             Just(Accounting::PerPage), Just(Accounting::MmOwner), Just(Accounting::FolioMap)
         ],
-        order in prop_oneof![Just(0u8), Just(2), Just(4), Just(8), Just(9)],
+        order in prop_oneof![Just(0u32), Just(2), Just(4), Just(8), Just(9)],
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         let mut machine = machine(order, accounting);

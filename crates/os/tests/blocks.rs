@@ -72,19 +72,19 @@ fn each_block_counts_once_under_its_reason() {
         shared: 1,
         ..BlockStatistics::default()
     };
-    assert_eq!(one_of_each(PagePolicy::Thp), Some(always));
+    assert_eq!(one_of_each(PagePolicy::THP), Some(always));
     let asked = BlockStatistics {
         given: 1,
         not_advised: 1,
         ..always
     };
-    assert_eq!(one_of_each(PagePolicy::ThpMadvise), Some(asked));
-    assert_eq!(one_of_each(PagePolicy::Base), None);
+    assert_eq!(one_of_each(PagePolicy::THP_MADVISE), Some(asked));
+    assert_eq!(one_of_each(PagePolicy::BASE), None);
 }
 
 #[test]
 fn blocks_of_folios_are_of_their_size() {
-    let found = one_of_each(PagePolicy::Folio { order: 4 }).unwrap();
+    let found = one_of_each(PagePolicy::folio(4)).unwrap();
     // 512 pages have 32 of them; 100 pages 6, and 4 of the seventh.
     let expected = BlockStatistics {
         given: 2 * 32 + 6 + 25,
@@ -99,7 +99,7 @@ fn blocks_of_folios_are_of_their_size() {
 
 #[test]
 fn a_folio_that_is_read_first_is_pages() {
-    let mut machine = machine(PagePolicy::Folio { order: 4 });
+    let mut machine = machine(PagePolicy::folio(4));
     map(&mut machine, 0, 0..32);
     machine.load(0, 3).unwrap();
     store(&mut machine, 0..32);
@@ -109,7 +109,7 @@ fn a_folio_that_is_read_first_is_pages() {
 
 #[test]
 fn a_block_that_was_unmapped_counts_again() {
-    let mut machine = machine(PagePolicy::Thp);
+    let mut machine = machine(PagePolicy::THP);
     map(&mut machine, 0, 0..2 * BLOCK);
     store(&mut machine, 0..2 * BLOCK);
     advise(&mut machine, 0, Advice::DontNeed);
@@ -124,7 +124,7 @@ fn without_a_free_block_each_falls_back_once_read_or_written_first() {
             OsConfig {
                 utilisation: 0.5,
                 fragmentation: 1.0,
-                ..config(PagePolicy::Thp, 0.0)
+                ..config(PagePolicy::THP, 0.0)
             },
             MapTable::new(Placement::Anywhere),
         );

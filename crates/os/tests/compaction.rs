@@ -58,7 +58,7 @@ fn a_fault_waits_where_the_setting_says_so() {
         (Defrag::Madvise, true, 5),
         (Defrag::Always, false, 5),
     ] {
-        let mut machine = machine(fragmented(PagePolicy::Thp, defrag));
+        let mut machine = machine(fragmented(PagePolicy::THP, defrag));
         map(&mut machine, 0, 0..5 * REGION);
         if advised {
             advise(&mut machine, 5, Advice::HugePage);
@@ -72,7 +72,7 @@ fn a_fault_waits_where_the_setting_says_so() {
 /// Programs' pages are moved as well, and keep what they have.
 #[test]
 fn what_others_have_is_moved() {
-    let mut machine = machine(fragmented(PagePolicy::ThpMadvise, Defrag::Madvise));
+    let mut machine = machine(fragmented(PagePolicy::THP_MADVISE, Defrag::Madvise));
     map(&mut machine, 1, 0..3000);
     for vpn in 0..3000 {
         machine.store(1, vpn, vpn + 7).unwrap();
@@ -100,7 +100,7 @@ fn what_others_have_is_moved() {
 fn attempts_that_fail_are_put_off() {
     let config = OsConfig {
         unmovable_share: 1.0,
-        ..fragmented(PagePolicy::Thp, Defrag::Always)
+        ..fragmented(PagePolicy::THP, Defrag::Always)
     };
     let mut machine = machine(config);
     map(&mut machine, 0, 0..31 * REGION);
@@ -114,7 +114,7 @@ fn attempts_that_fail_are_put_off() {
 fn a_collapse_waits_whatever_the_setting_is() {
     let config = OsConfig {
         khugepaged: Some(KhugepagedConfig::default()),
-        ..fragmented(PagePolicy::ThpMadvise, Defrag::Never)
+        ..fragmented(PagePolicy::THP_MADVISE, Defrag::Never)
     };
     let mut machine = machine(config);
     map(&mut machine, 0, 0..2 * REGION);

@@ -43,7 +43,7 @@ fn a_program_that_forbids_itself_huge_pages_gets_none() {
         (HugePages::Nowhere, blocks * BLOCK),
         (HugePages::WhereAdvised, blocks),
     ] {
-        let mut machine = machine(PagePolicy::Thp);
+        let mut machine = machine(PagePolicy::THP);
         allow(&mut machine, 0, allowed);
         map(&mut machine, 0, BLOCK..(1 + blocks) * BLOCK);
         advise(&mut machine, BLOCK..(1 + blocks) * BLOCK, Advice::HugePage);
@@ -55,10 +55,7 @@ fn a_program_that_forbids_itself_huge_pages_gets_none() {
 
 #[test]
 fn without_advice_huge_pages_may_be_forbidden_too() {
-    for (policy, pages) in [
-        (PagePolicy::Thp, BLOCK),
-        (PagePolicy::Folio { order: 4 }, 16),
-    ] {
+    for (policy, pages) in [(PagePolicy::THP, BLOCK), (PagePolicy::folio(4), 16)] {
         let mut machine = machine(policy);
         allow(&mut machine, 0, HugePages::WhereAdvised);
         map(&mut machine, 0, BLOCK..3 * BLOCK);
@@ -75,7 +72,7 @@ fn without_advice_huge_pages_may_be_forbidden_too() {
 /// PR_SET_THP_DISABLE(2const): fork inherits it, execve keeps it.
 #[test]
 fn forks_and_what_they_execute_inherit_it() {
-    let mut machine = machine(PagePolicy::Thp);
+    let mut machine = machine(PagePolicy::THP);
     allow(&mut machine, 0, HugePages::Nowhere);
     machine.control(0, Control::Fork { child: 1 }).unwrap();
     machine.control(1, Control::Exec).unwrap();
@@ -102,7 +99,7 @@ fn size_at(machine: &mut Machine<MapTable>, vpn: u64) -> PageSize {
 /// want so, what has only been read, and what was never touched.
 #[test]
 fn collapsing_makes_huge_pages_of_small_ones() {
-    let mut machine = machine(PagePolicy::Base);
+    let mut machine = machine(PagePolicy::BASE);
     map(&mut machine, 0, BLOCK..7 * BLOCK);
     store(&mut machine, 0, BLOCK..2 * BLOCK);
     store(&mut machine, 0, 2 * BLOCK + 7..2 * BLOCK + 8);
@@ -139,7 +136,7 @@ fn collapsing_makes_huge_pages_of_small_ones() {
 #[test]
 fn a_process_that_forbids_huge_pages_collapses_none() {
     let collapsed = |allowed| {
-        let mut machine = machine(PagePolicy::Base);
+        let mut machine = machine(PagePolicy::BASE);
         allow(&mut machine, 0, allowed);
         map(&mut machine, 0, BLOCK..2 * BLOCK);
         store(&mut machine, 0, BLOCK..2 * BLOCK);
@@ -153,7 +150,7 @@ fn a_process_that_forbids_huge_pages_collapses_none() {
 /// Pages that a fork shares are copied, and the other process keeps its own.
 #[test]
 fn collapsing_takes_a_copy_of_what_others_have() {
-    let mut machine = machine(PagePolicy::Base);
+    let mut machine = machine(PagePolicy::BASE);
     map(&mut machine, 0, BLOCK..2 * BLOCK);
     store(&mut machine, 0, BLOCK..2 * BLOCK);
     machine.control(0, Control::Fork { child: 1 }).unwrap();
@@ -169,7 +166,7 @@ fn collapsing_takes_a_copy_of_what_others_have() {
 #[test]
 fn reading_pages_in_advance_maps_zeros_and_writing_them_memory() {
     for (advice, resident) in [(Advice::POPULATE_READ, 0), (Advice::Populate, 100)] {
-        let mut machine = machine(PagePolicy::Base);
+        let mut machine = machine(PagePolicy::BASE);
         map(&mut machine, 0, 0..100);
         advise(&mut machine, 0..100, advice);
         assert_eq!(machine.os.frames().data_frames(), resident);
@@ -187,7 +184,7 @@ fn reading_pages_in_advance_maps_zeros_and_writing_them_memory() {
 /// `wipe.c` of the same natively: the child's memory reads as zeros, and what it left out is not there.
 #[test]
 fn a_fork_has_of_memory_what_was_advised() {
-    let mut machine = machine(PagePolicy::Base);
+    let mut machine = machine(PagePolicy::BASE);
     map(&mut machine, 0, 0..30);
     store(&mut machine, 0, 0..30);
     advise(&mut machine, 0..10, Advice::WIPE_ON_FORK);
@@ -218,7 +215,7 @@ fn a_fork_has_of_memory_what_was_advised() {
 #[test]
 fn pages_that_may_go_in_part_are_split() {
     for advice in [Advice::Free, Advice::COLD, Advice::PAGE_OUT] {
-        let mut machine = machine(PagePolicy::Thp);
+        let mut machine = machine(PagePolicy::THP);
         map(&mut machine, 0, BLOCK..3 * BLOCK);
         store(&mut machine, 0, BLOCK..3 * BLOCK);
         advise(&mut machine, BLOCK..2 * BLOCK + 10, advice);

@@ -44,7 +44,7 @@ fn ranges(machine: &mut Machine<Table>, pages: u64) -> Vec<u64> {
 /// comes in ever smaller blocks.
 #[test]
 fn in_empty_memory_an_allocation_is_a_few_ranges() {
-    let mut machine = machine(config(PagePolicy::Base, 0.0));
+    let mut machine = machine(config(PagePolicy::BASE, 0.0));
     let pages = 10_000;
     map(&mut machine, 0, pages * PAGE_BYTES, READ_WRITE);
     let statistics = machine.os.statistics(&machine.table);
@@ -61,7 +61,7 @@ fn in_empty_memory_an_allocation_is_a_few_ranges() {
 fn in_used_memory_ranges_are_as_long_as_free_blocks() {
     let mut machine = machine(OsConfig {
         fragmentation: 0.0,
-        ..config(PagePolicy::Base, 0.5)
+        ..config(PagePolicy::BASE, 0.5)
     });
     let pages = 4096;
     map(&mut machine, 0, pages * PAGE_BYTES, READ_WRITE);
@@ -75,7 +75,7 @@ fn in_used_memory_ranges_are_as_long_as_free_blocks() {
 
 #[test]
 fn large_pages_are_taken_where_they_fit() {
-    let mut machine = machine(config(PagePolicy::Thp, 0.0));
+    let mut machine = machine(config(PagePolicy::THP, 0.0));
     map(&mut machine, PAGE_BYTES, 1535 * PAGE_BYTES, READ_WRITE);
     let statistics = machine.os.statistics(&machine.table);
     assert_eq!(statistics.anonymous.large, 2);
@@ -84,7 +84,7 @@ fn large_pages_are_taken_where_they_fit() {
 
 #[test]
 fn what_may_not_be_written_waits_for_a_touch() {
-    let mut machine = machine(config(PagePolicy::Base, 0.0));
+    let mut machine = machine(config(PagePolicy::BASE, 0.0));
     map(&mut machine, 0, 1 << 20, Protection(0));
     assert_eq!(machine.os.resident_bytes(), 0);
 }
@@ -93,7 +93,7 @@ fn what_may_not_be_written_waits_for_a_touch() {
 fn past_the_end_of_memory_an_allocation_is_left_to_faults() {
     let mut machine = machine(OsConfig {
         memory_bytes: 16 << 20,
-        ..config(PagePolicy::Base, 0.0)
+        ..config(PagePolicy::BASE, 0.0)
     });
     map(&mut machine, 0, 64 << 20, READ_WRITE);
     machine.check();

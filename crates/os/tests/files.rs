@@ -21,7 +21,7 @@ struct Program {
 impl Program {
     fn new(backing: Backing) -> Self {
         let machine = Machine::new(
-            config(PagePolicy::Thp, 0.0),
+            config(PagePolicy::THP, 0.0),
             MapTable::new(Placement::Anywhere),
         );
         let mut program = Program {

@@ -8,11 +8,11 @@ use pagelab_os::{Os, OsConfig, PagePolicy, Placement};
 use pagelab_translation::{MapError, PageTable};
 use support::{Machine, MapTable, Placement as Tables, READ_WRITE, config};
 
-const ORDER: u8 = 4;
+const ORDER: u32 = 4;
 const PAGES: u64 = 1 << ORDER;
 
 fn machine() -> Machine<MapTable> {
-    let policy = PagePolicy::Folio { order: ORDER };
+    let policy = PagePolicy::folio(ORDER);
     Machine::new(config(policy, 0.0), MapTable::new(Tables::None))
 }
 
@@ -92,7 +92,7 @@ fn where_a_folio_does_not_fit_there_is_a_page() {
 
 #[test]
 fn where_folios_are_to_be_asked_for_who_does_not_gets_pages() {
-    let policy = PagePolicy::FolioMadvise { order: ORDER };
+    let policy = PagePolicy::folio_madvise(ORDER);
     let mut machine = Machine::new(config(policy, 0.0), MapTable::new(Tables::None));
     map(&mut machine, 0, 2 * PAGES, READ_WRITE);
     let asks = Control::Advise {
@@ -134,8 +134,8 @@ fn without_a_free_block_faults_take_pages() {
             // No free 2 MiB block, and little else that is free beside each other.
             utilisation: 0.9,
             fragmentation: 1.0,
-            page_policy: PagePolicy::Folio { order: 8 },
-            ..config(PagePolicy::Base, 0.0)
+            page_policy: PagePolicy::folio(8),
+            ..config(PagePolicy::BASE, 0.0)
         },
         MapTable::new(Tables::None),
     );
@@ -174,7 +174,7 @@ fn a_folio_may_be_mapped_in_part() {
 
 #[test]
 fn hashed_frames_are_refused() {
-    let policy = PagePolicy::Folio { order: ORDER };
+    let policy = PagePolicy::folio(ORDER);
     let error = Os::with_placement(config(policy, 0.0), Placement::Hashed, 1).unwrap_err();
     assert!(error.to_string().contains("64K"), "{error}");
 }

@@ -105,11 +105,11 @@ fn steps(length: Range<usize>) -> impl Strategy<Value = Vec<(u32, Step)>> {
 
 fn policy() -> impl Strategy<Value = PagePolicy> {
     prop_oneof![
-        1 => Just(PagePolicy::Base),
-        3 => Just(PagePolicy::Thp),
-        1 => Just(PagePolicy::ThpMadvise),
-        1 => (2u8..=8).prop_map(|order| PagePolicy::Folio { order }),
-        2 => Just(PagePolicy::Reserved),
+        1 => Just(PagePolicy::BASE),
+        3 => Just(PagePolicy::THP),
+        1 => Just(PagePolicy::THP_MADVISE),
+        1 => (2u32..=8).prop_map(PagePolicy::folio),
+        2 => Just(PagePolicy::RESERVED),
     ]
 }
 
@@ -305,7 +305,7 @@ fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
     let config = OsConfig {
         unhashed_share: 0.5,
         page_policy: if folios && !alone {
-            PagePolicy::Base
+            PagePolicy::BASE
         } else {
             config.page_policy
         },
@@ -449,7 +449,7 @@ proptest! {
             unmovable_share,
             accounting,
             defrag: Defrag::Always,
-            ..config(PagePolicy::Thp, 0.6)
+            ..config(PagePolicy::THP, 0.6)
         };
         with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
     }
@@ -502,7 +502,7 @@ fn shared_memory_goes_when_showing_it_twice_has_failed() {
     let steps = [huge, shared, Step::Load(263_168), twice].map(|step| (2, step));
     let config = OsConfig {
         memory_bytes: 24 << 20,
-        ..config(PagePolicy::Thp, 0.1)
+        ..config(PagePolicy::THP, 0.1)
     };
     let table = MapTable::new(Placement::None);
     survives(table, os(config, pagelab_os::Placement::Buddy), 244, &steps);
@@ -536,6 +536,6 @@ fn a_page_that_nothing_maps_is_moved_out_with_its_contents() {
         evicting: true,
     };
     let table = MapTable::new(Placement::None);
-    let os = os(config(PagePolicy::Base, 0.0), segments);
+    let os = os(config(PagePolicy::BASE, 0.0), segments);
     reads_back(table, os, &steps.map(|step| (0, step)));
 }

@@ -82,7 +82,7 @@ fn large_pages_find_blocks_beside_hashed_pages() {
         hashed(OsConfig {
             memory_bytes: 256 << 20,
             unhashed_share: 0.5,
-            ..config(PagePolicy::Thp, 0.5)
+            ..config(PagePolicy::THP, 0.5)
         }),
         Ideal::new(),
     );

@@ -16,7 +16,7 @@ fn machine(mib: u64, khugepaged: KhugepagedConfig) -> Machine<MapTable> {
     let config = OsConfig {
         memory_bytes: mib << 20,
         khugepaged: Some(khugepaged),
-        ..config(PagePolicy::ThpMadvise, 0.0)
+        ..config(PagePolicy::THP_MADVISE, 0.0)
     };
     Machine::new(config, MapTable::new(Placement::None))
 }
@@ -330,7 +330,7 @@ fn without_the_setting_only_huge_pages_are_made() {
             mthp,
             ..KhugepagedConfig::default()
         };
-        let policy = PagePolicy::FolioMadvise { order: 4 };
+        let policy = PagePolicy::folio_madvise(4);
         let config = OsConfig {
             khugepaged: Some(khugepaged),
             ..config(policy, 0.0)

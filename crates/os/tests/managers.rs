@@ -33,7 +33,7 @@ fn frame(machine: &mut Machine<MapTable>, vpn: u64) -> Option<Pfn> {
 /// `size=`: the page after the last is SIGBUS, whatever else is free, and stacks and files are not from there.
 #[test]
 fn a_pool_gives_its_pages_and_no_more() {
-    let mut machine = basic(PagePolicy::Thp, 600);
+    let mut machine = basic(PagePolicy::THP, 600);
     map_of(&mut machine, 0, 5000..5010, Backing::Stack);
     map_of(&mut machine, 0, 6000..6010, Backing::SharedFile);
     map(&mut machine, 0, 0..1024);
@@ -53,7 +53,7 @@ fn a_pool_gives_its_pages_and_no_more() {
 /// The pool, and not the kernel, has what a program gives back, and gives it again first.
 #[test]
 fn what_comes_back_to_a_pool_last_is_given_first() {
-    let mut machine = basic(PagePolicy::Base, 100);
+    let mut machine = basic(PagePolicy::BASE, 100);
     map(&mut machine, 0, 0..200);
     for vpn in 0..100 {
         machine.store(0, vpn, 1).unwrap();
@@ -79,7 +79,7 @@ fn what_comes_back_to_a_pool_last_is_given_first() {
 /// A copy after a fork is the pool's, too.
 #[test]
 fn copies_are_from_the_pool() {
-    let mut machine = basic(PagePolicy::Base, 15);
+    let mut machine = basic(PagePolicy::BASE, 15);
     map(&mut machine, 0, 0..10);
     for vpn in 0..10 {
         machine.store(0, vpn, vpn).unwrap();
@@ -111,7 +111,7 @@ fn rows(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>) -> Vec<u64
 /// It is given 8 MiB at a time while a program has little.
 #[test]
 fn contiguous_memory_is_there_before_it_is_touched() {
-    let mut machine = machine(PagePolicy::Thp, ManagerConfig::Contiguous);
+    let mut machine = machine(PagePolicy::THP, ManagerConfig::Contiguous);
     map(&mut machine, 0, 2048..2048 + 4096);
     map(&mut machine, 0, 16384..16387);
     for vpn in (2048..2048 + 4096).chain(16384..16387) {
@@ -132,7 +132,7 @@ fn contiguous_memory_is_there_before_it_is_touched() {
 /// Addresses at which the next 8 MiB begin part pieces (`ALIGN(start + 1, fbmm_fill(mm))`).
 #[test]
 fn pieces_end_where_addresses_do() {
-    let mut machine = machine(PagePolicy::Base, ManagerConfig::Contiguous);
+    let mut machine = machine(PagePolicy::BASE, ManagerConfig::Contiguous);
     map(&mut machine, 0, 2000..2100);
     let pieces = statistics(&machine).pieces;
     // 48 pages, and 52.
@@ -143,7 +143,7 @@ fn pieces_end_where_addresses_do() {
 /// without access.
 #[test]
 fn faults_fill_holes() {
-    let mut machine = machine(PagePolicy::Base, ManagerConfig::Contiguous);
+    let mut machine = machine(PagePolicy::BASE, ManagerConfig::Contiguous);
     map(&mut machine, 0, 0..100);
     advise(&mut machine, 20..40, Advice::DontNeed);
     machine.store(0, 25, 1).unwrap();
@@ -177,7 +177,7 @@ fn faults_fill_holes() {
 /// `mmap()` does not fail; the touch of what was not there any more does.
 #[test]
 fn what_memory_does_not_have_is_missed_when_it_is_touched() {
-    let mut machine = machine(PagePolicy::Base, ManagerConfig::Contiguous);
+    let mut machine = machine(PagePolicy::BASE, ManagerConfig::Contiguous);
     let frames = u64::from(machine.os.frames().buddy().count());
     map(&mut machine, 0, 0..frames + 100);
     machine.store(0, frames - 1000, 1).unwrap();
@@ -195,7 +195,7 @@ fn no_page_is_huge() {
             size: "50%".to_owned(),
         },
     ] {
-        let mut machine = machine(PagePolicy::Folio { order: 4 }, manager);
+        let mut machine = machine(PagePolicy::folio(4), manager);
         map(&mut machine, 0, 0..1024);
         for vpn in 0..1024 {
             machine.store(0, vpn, vpn).unwrap();

@@ -12,7 +12,7 @@ use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
 fn memory_that_runs_out_is_named() {
     let config = OsConfig {
         utilisation: 0.5,
-        ..config(PagePolicy::Base, 0.0)
+        ..config(PagePolicy::BASE, 0.0)
     };
     let mut machine = Machine::new(config, MapTable::new(Placement::Anywhere));
     let mut stored = 0;
@@ -45,7 +45,7 @@ fn memory_that_runs_out_is_named() {
 #[test]
 fn fork_copies_only_what_is_written() {
     let mut machine = Machine::new(
-        config(PagePolicy::Base, 0.0),
+        config(PagePolicy::BASE, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 0..100);
@@ -80,7 +80,7 @@ fn fork_copies_only_what_is_written() {
 #[test]
 fn a_large_page_is_split_and_only_the_part_written_copied() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 512..1536);
@@ -101,7 +101,7 @@ fn a_large_page_is_split_and_only_the_part_written_copied() {
 #[test]
 fn part_of_a_large_page_is_unmapped_and_its_frames_are_free_with_the_rest() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 512..1024);
@@ -133,7 +133,7 @@ fn without_a_free_block_a_large_page_falls_back_once_a_region() {
         OsConfig {
             utilisation: 0.5,
             fragmentation: 1.0,
-            ..config(PagePolicy::Thp, 0.0)
+            ..config(PagePolicy::THP, 0.0)
         },
         MapTable::new(Placement::Anywhere),
     );
@@ -165,15 +165,15 @@ fn advice_decides_about_large_pages() {
         machine.store(0, 600, 1).unwrap();
         machine.effects.pages_mapped == [0, 1, 0]
     };
-    assert!(large(PagePolicy::Thp, &[]));
-    assert!(!large(PagePolicy::Thp, &[Advice::NoHugePage]));
-    assert!(!large(PagePolicy::ThpMadvise, &[]));
-    assert!(large(PagePolicy::ThpMadvise, &[Advice::HugePage]));
+    assert!(large(PagePolicy::THP, &[]));
+    assert!(!large(PagePolicy::THP, &[Advice::NoHugePage]));
+    assert!(!large(PagePolicy::THP_MADVISE, &[]));
+    assert!(large(PagePolicy::THP_MADVISE, &[Advice::HugePage]));
     assert!(!large(
-        PagePolicy::ThpMadvise,
+        PagePolicy::THP_MADVISE,
         &[Advice::HugePage, Advice::NoHugePage]
     ));
-    assert!(!large(PagePolicy::Base, &[Advice::HugePage]));
+    assert!(!large(PagePolicy::BASE, &[Advice::HugePage]));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_gigabyte_page_where_one_fits_and_smaller_ones_around() {
     let mut machine = Machine::new(
         OsConfig {
             memory_bytes: 3 << 30,
-            page_policy: PagePolicy::Huge1G,
+            page_policy: PagePolicy::HUGE_1G,
             ..OsConfig::default()
         },
         MapTable::new(Placement::Anywhere),
@@ -214,7 +214,7 @@ fn a_gigabyte_page_where_one_fits_and_smaller_ones_around() {
 #[test]
 fn memory_without_events_appears_in_2_mib_pieces_and_is_not_stray() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     machine.load(0, 5000).unwrap();
@@ -225,7 +225,7 @@ fn memory_without_events_appears_in_2_mib_pieces_and_is_not_stray() {
 #[test]
 fn touches_outside_announced_memory_are_counted_and_mapped() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 0..10);
@@ -242,7 +242,7 @@ fn a_stack_grows_down_to_its_limit() {
     let mut machine = Machine::new(
         OsConfig {
             stack_limit: 1 << 20,
-            ..config(PagePolicy::Base, 0.0)
+            ..config(PagePolicy::BASE, 0.0)
         },
         MapTable::new(Placement::Anywhere),
     );
@@ -263,7 +263,7 @@ fn a_stack_grows_down_to_its_limit() {
 #[test]
 fn populating_maps_without_faults() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     let event = Control::Map {
@@ -290,7 +290,7 @@ fn populating_maps_without_faults() {
 #[test]
 fn shared_memory_lives_as_long_as_someone_shows_it() {
     let mut machine = Machine::new(
-        config(PagePolicy::Base, 0.0),
+        config(PagePolicy::BASE, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     let event = Control::Map {
@@ -317,7 +317,7 @@ fn shared_memory_lives_as_long_as_someone_shows_it() {
 fn a_large_page_that_cannot_be_split_stays_whole_for_all_who_map_it() {
     for maps_left in [0, 100, 511, 512, 700, 1023, 1500] {
         let mut machine =
-            Machine::new(config(PagePolicy::Thp, 0.0), MapTable::new(Placement::None));
+            Machine::new(config(PagePolicy::THP, 0.0), MapTable::new(Placement::None));
         map(&mut machine, 0, 512..1024);
         machine.store(0, 512, 1).unwrap();
         machine.control(0, Control::Fork { child: 1 }).unwrap();
@@ -339,7 +339,7 @@ fn a_large_page_that_cannot_be_split_stays_whole_for_all_who_map_it() {
 #[test]
 fn shared_memory_that_nothing_maps_can_be_displaced() {
     let mut machine = Machine::new(
-        config(PagePolicy::Base, 0.0),
+        config(PagePolicy::BASE, 0.0),
         MapTable::new(Placement::None),
     );
     let event = Control::Map {
@@ -373,7 +373,7 @@ fn shared_memory_that_nothing_maps_can_be_displaced() {
 #[test]
 fn a_page_table_never_takes_the_frame_that_it_maps() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Hostile),
     );
     map(&mut machine, 0, 512..1024);
@@ -398,7 +398,7 @@ fn a_page_table_never_takes_the_frame_that_it_maps() {
 #[test]
 fn parts_of_shared_memory_stay_what_they_were() {
     let mut machine = Machine::new(
-        config(PagePolicy::Base, 0.0),
+        config(PagePolicy::BASE, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     let event = Control::Map {
@@ -456,7 +456,7 @@ fn parts_of_shared_memory_stay_what_they_were() {
 #[test]
 fn a_large_page_does_not_reach_over_its_vma() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 512..1024);
@@ -475,7 +475,7 @@ fn a_large_page_does_not_reach_over_its_vma() {
 #[test]
 fn a_process_number_beyond_16_bits_is_refused() {
     let mut machine = Machine::new(
-        config(PagePolicy::Base, 0.0),
+        config(PagePolicy::BASE, 0.0),
         MapTable::new(Placement::None),
     );
     let error = machine

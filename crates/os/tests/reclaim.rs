@@ -39,7 +39,7 @@ fn store_all(machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>) {
 
 #[test]
 fn a_program_stays_below_its_limit_and_loses_nothing() {
-    let mut machine = limited(PagePolicy::Base, 100);
+    let mut machine = limited(PagePolicy::BASE, 100);
     map(&mut machine, 0, 0..1000);
     for vpn in 0..1000 {
         machine.store(0, vpn, vpn + 1).unwrap();
@@ -58,7 +58,7 @@ fn a_program_stays_below_its_limit_and_loses_nothing() {
 
 #[test]
 fn nothing_happens_below_the_limit() {
-    let mut machine = limited(PagePolicy::Base, 101);
+    let mut machine = limited(PagePolicy::BASE, 101);
     map(&mut machine, 0, 0..100);
     store_all(&mut machine, 0..100);
     assert_eq!(counts(&machine), ReclaimStatistics::default());
@@ -67,7 +67,7 @@ fn nothing_happens_below_the_limit() {
 /// Pages used over and over stay, whatever streams by (mm/workingset.c).
 #[test]
 fn pages_in_use_stay_before_pages_that_stream_by() {
-    let mut machine = limited(PagePolicy::Base, 200);
+    let mut machine = limited(PagePolicy::BASE, 200);
     map(&mut machine, 0, 0..5_000);
     let mut faults_of_hot_pages = 0;
     for round in 0..49 {
@@ -91,7 +91,7 @@ fn pages_in_use_stay_before_pages_that_stream_by() {
 /// was active (mm/workingset.c).
 #[test]
 fn a_new_working_set_takes_the_place_of_an_old_one() {
-    let mut machine = limited(PagePolicy::Base, 200);
+    let mut machine = limited(PagePolicy::BASE, 200);
     map(&mut machine, 0, 0..5_000);
     let touch = |machine: &mut Machine<MapTable>, pages: std::ops::Range<u64>| {
         for vpn in pages {
@@ -119,7 +119,7 @@ fn a_new_working_set_takes_the_place_of_an_old_one() {
 
 #[test]
 fn without_swap_a_program_that_needs_more_ends() {
-    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    let mut machine = with_swap(PagePolicy::BASE, 100, Some(0));
     map(&mut machine, 0, 0..101);
     store_all(&mut machine, 0..100);
     assert!(matches!(
@@ -132,7 +132,7 @@ fn without_swap_a_program_that_needs_more_ends() {
 
 #[test]
 fn without_swap_pages_of_files_go() {
-    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    let mut machine = with_swap(PagePolicy::BASE, 100, Some(0));
     map(&mut machine, 0, 0..80);
     map_of(&mut machine, 0, 1000..1100, Backing::PrivateFile);
     for vpn in 1000..1100 {
@@ -152,7 +152,7 @@ fn without_swap_pages_of_files_go() {
 
 #[test]
 fn pages_of_a_file_that_were_written_are_written_to_it() {
-    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    let mut machine = with_swap(PagePolicy::BASE, 100, Some(0));
     map_of(&mut machine, 0, 0..200, Backing::SharedFile);
     store_all(&mut machine, 0..200);
     let counts = counts(&machine);
@@ -162,7 +162,7 @@ fn pages_of_a_file_that_were_written_are_written_to_it() {
 
 #[test]
 fn a_child_and_a_moved_range_have_what_was_swapped_out() {
-    let mut machine = limited(PagePolicy::Base, 600);
+    let mut machine = limited(PagePolicy::BASE, 600);
     map(&mut machine, 0, 0..400);
     store_all(&mut machine, 0..400);
     advise(&mut machine, 0..400, Advice::PAGE_OUT);
@@ -186,7 +186,7 @@ fn a_child_and_a_moved_range_have_what_was_swapped_out() {
 
 #[test]
 fn no_huge_page_covers_what_is_in_swap() {
-    for (policy, collapses) in [(PagePolicy::Thp, false), (PagePolicy::Base, true)] {
+    for (policy, collapses) in [(PagePolicy::THP, false), (PagePolicy::BASE, true)] {
         let mut machine = limited(policy, 2000);
         map(&mut machine, 0, 0..512);
         store_all(&mut machine, 0..512);
@@ -206,7 +206,7 @@ fn no_huge_page_covers_what_is_in_swap() {
 
 #[test]
 fn memory_given_back_is_not_in_swap() {
-    let mut machine = limited(PagePolicy::Base, 600);
+    let mut machine = limited(PagePolicy::BASE, 600);
     map(&mut machine, 0, 0..300);
     store_all(&mut machine, 0..300);
     advise(&mut machine, 0..300, Advice::PAGE_OUT);
@@ -225,7 +225,7 @@ fn memory_given_back_is_not_in_swap() {
 #[test]
 fn small_pages_are_given_where_a_huge_one_would_have_to_wait() {
     for (advice, huge) in [(None, 1), (Some(Advice::HugePage), 2)] {
-        let mut machine = limited(PagePolicy::Thp, 1000);
+        let mut machine = limited(PagePolicy::THP, 1000);
         map(&mut machine, 0, 0..1024);
         if let Some(advice) = advice {
             advise(&mut machine, 0..1024, advice);
@@ -240,7 +240,7 @@ fn small_pages_are_given_where_a_huge_one_would_have_to_wait() {
 
 #[test]
 fn cold_pages_leave_first() {
-    let mut machine = limited(PagePolicy::Base, 200);
+    let mut machine = limited(PagePolicy::BASE, 200);
     map(&mut machine, 0, 0..1000);
     store_all(&mut machine, 0..200);
     advise(&mut machine, 100..140, Advice::COLD);
@@ -259,7 +259,7 @@ fn cold_pages_leave_first() {
 
 #[test]
 fn code_is_kept_before_other_pages_of_files() {
-    let mut machine = with_swap(PagePolicy::Base, 200, Some(0));
+    let mut machine = with_swap(PagePolicy::BASE, 200, Some(0));
     let code = Control::Map {
         addr: 0,
         len: 50 * PAGE_BYTES,
@@ -287,7 +287,7 @@ fn code_is_kept_before_other_pages_of_files() {
 /// A unit that was isolated and has moved since is left for the next time: what leaves is just what is written.
 #[test]
 fn a_page_that_a_shrinking_page_table_moves_is_left_where_it_is() {
-    let mut machine = limited(PagePolicy::Base, 100);
+    let mut machine = limited(PagePolicy::BASE, 100);
     machine.table.table = MapTable::new(Placement::Shrinking);
     map(&mut machine, 0, 0..1000);
     let mut moved = 0;
@@ -307,7 +307,7 @@ fn a_page_that_a_shrinking_page_table_moves_is_left_where_it_is() {
 /// Without a swap device only what need not be written can leave.
 #[test]
 fn what_is_called_free_leaves_unwritten_unless_it_is_used_again() {
-    for policy in [PagePolicy::Base, PagePolicy::Thp] {
+    for policy in [PagePolicy::BASE, PagePolicy::THP] {
         let mut machine = with_swap(policy, 1600, Some(0));
         map(&mut machine, 0, 0..1536);
         store_all(&mut machine, 0..1536);
@@ -338,7 +338,7 @@ fn what_is_called_free_leaves_unwritten_unless_it_is_used_again() {
 /// However often it is looked at.
 #[test]
 fn what_was_called_free_and_is_used_again_never_leaves() {
-    let mut machine = with_swap(PagePolicy::Base, 100, Some(0));
+    let mut machine = with_swap(PagePolicy::BASE, 100, Some(0));
     map(&mut machine, 0, 0..100);
     store_all(&mut machine, 0..100);
     advise(&mut machine, 0..100, Advice::Free);
@@ -355,7 +355,7 @@ fn what_was_called_free_and_is_used_again_never_leaves() {
 /// Also where its program has it leave at once.
 #[test]
 fn what_was_called_free_and_is_used_again_leaves_as_other_pages_do() {
-    let mut machine = limited(PagePolicy::Base, 100);
+    let mut machine = limited(PagePolicy::BASE, 100);
     map(&mut machine, 0, 0..20);
     store_all(&mut machine, 0..20);
     advise(&mut machine, 0..20, Advice::Free);
@@ -374,7 +374,7 @@ fn what_was_called_free_and_is_used_again_leaves_as_other_pages_do() {
 /// A part of a folio is parted from it, and what a child has, too, stays (`madvise_free_pte_range`).
 #[test]
 fn parts_of_folios_and_what_others_have() {
-    let mut machine = with_swap(PagePolicy::Folio { order: 4 }, 64, Some(0));
+    let mut machine = with_swap(PagePolicy::folio(4), 64, Some(0));
     map(&mut machine, 0, 0..48);
     store_all(&mut machine, 0..48);
     advise(&mut machine, 4..32, Advice::Free);
@@ -384,7 +384,7 @@ fn parts_of_folios_and_what_others_have() {
         assert_eq!(machine.load(0, vpn), Ok(vpn + 1));
     }
     machine.check_contents();
-    let mut machine = with_swap(PagePolicy::Base, 64, Some(0));
+    let mut machine = with_swap(PagePolicy::BASE, 64, Some(0));
     map(&mut machine, 0, 0..60);
     store_all(&mut machine, 0..60);
     machine.control(0, Control::Fork { child: 1 }).unwrap();
@@ -398,7 +398,7 @@ fn parts_of_folios_and_what_others_have() {
 /// Shared memory is in the swap device once, whoever maps it, and comes back to all.
 #[test]
 fn shared_memory_leaves_once_for_all_that_map_it() {
-    let mut machine = limited(PagePolicy::Base, 100);
+    let mut machine = limited(PagePolicy::BASE, 100);
     map_of(&mut machine, 0, 0..150, Backing::SharedAnonymous);
     store_all(&mut machine, 0..60);
     machine.control(0, Control::Fork { child: 1 }).unwrap();
@@ -427,7 +427,7 @@ fn shared_memory_leaves_once_for_all_that_map_it() {
 
 #[test]
 fn shared_memory_stays_where_there_is_no_swap() {
-    let mut machine = with_swap(PagePolicy::Base, 100, Some(20));
+    let mut machine = with_swap(PagePolicy::BASE, 100, Some(20));
     map_of(&mut machine, 0, 0..150, Backing::SharedAnonymous);
     store_all(&mut machine, 0..120);
     let full = machine.store(0, 120, 1);

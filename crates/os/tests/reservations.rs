@@ -12,7 +12,7 @@ const REGION: u64 = 512;
 fn machine(mib: u64) -> Machine<MapTable> {
     let config = OsConfig {
         memory_bytes: mib << 20,
-        ..config(PagePolicy::Reserved, 0.0)
+        ..config(PagePolicy::RESERVED, 0.0)
     };
     Machine::new(config, MapTable::new(Placement::None))
 }

@@ -55,7 +55,7 @@ fn statistics(machine: &Machine<Table>) -> SegmentStatistics {
 
 #[test]
 fn a_set_takes_as_many_pages_as_it_has_ways() {
-    let mut machine = machine(PagePolicy::Base, true, false);
+    let mut machine = machine(PagePolicy::BASE, true, false);
     map(&mut machine, 0, 1024);
     // Each of 64 sets is asked for by 16 pages.
     for vpn in 0..1024 {
@@ -81,7 +81,7 @@ fn a_set_takes_as_many_pages_as_it_has_ways() {
 
 #[test]
 fn the_page_that_was_not_used_leaves_a_full_set() {
-    let mut machine = machine(PagePolicy::Base, true, true);
+    let mut machine = machine(PagePolicy::BASE, true, true);
     map(&mut machine, 0, 1024);
     let of_set_5 = |number: u64| number * 64 + 5;
     for number in 0..4 {
@@ -105,7 +105,7 @@ fn the_page_that_was_not_used_leaves_a_full_set() {
 
 #[test]
 fn pages_are_moved_in_and_others_out() {
-    let mut machine = machine(PagePolicy::Base, false, false);
+    let mut machine = machine(PagePolicy::BASE, false, false);
     map(&mut machine, 0, 1024);
     for number in 0..6 {
         touch(&mut machine, number * 64);
@@ -130,7 +130,7 @@ fn pages_are_moved_in_and_others_out() {
 
 #[test]
 fn large_pages_have_a_segment_of_their_own() {
-    let mut machine = machine(PagePolicy::Thp, true, false);
+    let mut machine = machine(PagePolicy::THP, true, false);
     map(&mut machine, 0, 10 * 512);
     for region in 0..10 {
         touch(&mut machine, region * 512);

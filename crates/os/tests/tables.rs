@@ -35,7 +35,7 @@ fn map<T: PageTable>(machine: &mut Machine<T>, addr: u64, len: u64) {
 
 /// A program has small pages at one place, and maps and unmaps a large one at another.
 fn large_pages_come_and_go<T: PageTable>(table: T) {
-    let mut machine = machine(table, PagePolicy::Thp);
+    let mut machine = machine(table, PagePolicy::THP);
     map(&mut machine, 0x4000_0000, 4 * PAGE_BYTES);
     machine.store(0, 0x4_0000, 1).unwrap();
     let mut taken = Vec::new();
@@ -64,7 +64,7 @@ fn tables_stay_when_their_last_page_goes_and_go_with_their_process() {
 #[test]
 fn an_address_space_keeps_one_empty_flat_node() {
     let flattened = Flattened::new(&FlattenedConfig::default(), 1).unwrap();
-    let mut machine = machine(flattened, PagePolicy::Base);
+    let mut machine = machine(flattened, PagePolicy::BASE);
     for gib in 1..5 {
         let (addr, len) = (gib << 30, PAGE_BYTES);
         map(&mut machine, addr, len);
@@ -82,7 +82,7 @@ fn an_address_space_keeps_one_empty_flat_node() {
 #[test]
 fn the_peak_of_tables_has_the_old_one_of_a_rehash() {
     let clustered = Clustered::new(&ClusteredConfig::default(), 1).unwrap();
-    let mut machine = machine(clustered, PagePolicy::Base);
+    let mut machine = machine(clustered, PagePolicy::BASE);
     map(&mut machine, 0x4000_0000, 512 * MIB);
     let mut store = |clusters: std::ops::Range<u64>| {
         for cluster in clusters {
@@ -111,9 +111,9 @@ fn addresses_beyond_a_trees_reach_are_refused() {
         ..four.clone()
     };
     let mut radix =
-        [&four, &five].map(|config| machine(Radix::new(config, 1).unwrap(), PagePolicy::Base));
+        [&four, &five].map(|config| machine(Radix::new(config, 1).unwrap(), PagePolicy::BASE));
     let flattened = Flattened::new(&FlattenedConfig::default(), 1).unwrap();
-    let mut flattened = machine(flattened, PagePolicy::Base);
+    let mut flattened = machine(flattened, PagePolicy::BASE);
     for (addr, bits) in [
         (0x1000u64, 48),
         (0x7fff_ffff_f000, 48),

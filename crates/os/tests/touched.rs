@@ -187,10 +187,10 @@ fn batch((process, steps): (u32, Vec<Step>)) -> Batch {
 
 fn policy() -> impl Strategy<Value = PagePolicy> {
     prop_oneof![
-        Just(PagePolicy::Base),
-        Just(PagePolicy::Thp),
-        Just(PagePolicy::ThpMadvise),
-        Just(PagePolicy::Folio { order: 4 }),
+        Just(PagePolicy::BASE),
+        Just(PagePolicy::THP),
+        Just(PagePolicy::THP_MADVISE),
+        Just(PagePolicy::folio(4)),
     ]
 }
 
@@ -226,7 +226,7 @@ proptest! {
 
 /// Maps 8 pages, and touches them where accesses are left out.
 fn left_out(touches: impl IntoIterator<Item = Control>) -> System {
-    let mut system = System::new(PagePolicy::Base);
+    let mut system = System::new(PagePolicy::BASE);
     let map = Control::Map {
         addr: 0x10_0000,
         len: 8 * PAGE_BYTES,

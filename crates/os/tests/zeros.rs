@@ -12,7 +12,7 @@ use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
 #[test]
 fn pages_that_are_only_read_take_no_memory() {
     let mut machine = Machine::new(
-        config(PagePolicy::Base, 0.0),
+        config(PagePolicy::BASE, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 0..100);
@@ -56,7 +56,7 @@ fn pages_that_are_only_read_take_no_memory() {
 #[test]
 fn loads_of_huge_pages_share_one_of_zeros() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 0..4 * 512);
@@ -97,7 +97,7 @@ fn loads_of_huge_pages_share_one_of_zeros() {
 #[test]
 fn a_page_of_zeros_is_split_where_no_block_is_free() {
     let mut machine = Machine::new(
-        config(PagePolicy::Thp, 0.0),
+        config(PagePolicy::THP, 0.0),
         MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 0..512);
@@ -134,7 +134,7 @@ fn a_page_of_zeros_is_split_where_no_block_is_free() {
 fn pages_of_which_little_is_known_have_frames_of_their_own() {
     let frames = |announced: bool, backing, skipped| {
         let mut machine = Machine::new(
-            config(PagePolicy::Base, 0.0),
+            config(PagePolicy::BASE, 0.0),
             MapTable::new(Placement::Anywhere),
         );
         if announced {

@@ -61,9 +61,9 @@ fn back<H: ConfiguredTable>(mut table: H, config: &MachineConfig) -> Result<H, B
         utilisation: 0.0,
         free_blocks: Vec::new(),
         page_policy: if config.nested.host_thp {
-            PagePolicy::Thp
+            PagePolicy::THP
         } else {
-            PagePolicy::Base
+            PagePolicy::BASE
         },
         ..config.memory.clone()
     };

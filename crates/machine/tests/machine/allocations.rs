@@ -185,7 +185,7 @@ fn bytes_are_counted_as_they_are_asked_for_and_as_they_come_in() {
     let resident = |all: [AtSite; 4]| all.map(|at| at.peak_resident_bytes);
     assert_eq!(resident(small), [0, 2 * PAGE, MIB, MIB]);
     let mut config = small_machine();
-    config.memory.page_policy = pagelab_os::PagePolicy::Thp;
+    config.memory.page_policy = pagelab_os::PagePolicy::THP;
     config.memory.fragmentation = 0.0;
     let large = of(&run(&config, program()));
     // The second site is the first to touch what it shares with the third.

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 /// Machines with which a design that does nothing has to be the page table that it is around.
 pub(crate) fn small_machines() -> impl Strategy<Value = MachineConfig> {
-    let policy = prop_oneof![Just(PagePolicy::Base), Just(PagePolicy::Thp)];
+    let policy = prop_oneof![Just(PagePolicy::BASE), Just(PagePolicy::THP)];
     let enter = prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)];
     let busy = proptest::option::of(proptest::option::of(0.05..0.9f64));
     (1u32..3, policy, enter, busy).prop_map(|(cores, policy, enter, busy)| {

@@ -66,8 +66,8 @@ proptest! {
         length in 2usize..700,
         cores in 1u32..4,
         policy in prop_oneof![
-            Just(pagelab_os::PagePolicy::Base),
-            Just(pagelab_os::PagePolicy::Thp)
+            Just(pagelab_os::PagePolicy::BASE),
+            Just(pagelab_os::PagePolicy::THP)
         ],
         walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
         coherent in any::<bool>(),

@@ -1,7 +1,7 @@
 //! Entries as accounting sees them: consecutive ones of a folio are accounted at once (`folio_pte_batch`).
 
 use crate::accounting::{Accounting, AccountingStatistics, AccountingWork, Batch};
-use crate::mapper::Mapper;
+use crate::pages::mapper::Mapper;
 use crate::statistics::OsStatistics;
 use pagelab_addr::{Asid, PageSize, Pfn, Vpn};
 use pagelab_translation::{Page, PageTable};

@@ -4,6 +4,7 @@
 //! A scheme is a file of this folder. All mappings of a folio by entries of any size are counted beside it
 //! (`folio_large_mapcount`).
 
+pub(crate) mod accounted;
 mod foliomap;
 mod mm_owner;
 mod work;

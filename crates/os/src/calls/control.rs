@@ -1,8 +1,8 @@
-use crate::address_space::AddressSpace;
-use crate::fault::{Need, likely_size};
-use crate::mapper::Mapper;
+use crate::faults::fault::Need;
+use crate::pages::mapper::Mapper;
+use crate::spaces::address_space::AddressSpace;
+use crate::spaces::vma::{AtFork, HugeAdvice, Vma};
 use crate::system::Call;
-use crate::vma::{AtFork, HugeAdvice, Vma};
 use crate::{Os, OsError};
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize, Vpn};
 use pagelab_events::{Advice, Backing, Control, Protection};
@@ -120,7 +120,7 @@ impl<T: PageTable> Call<'_, T> {
         }
         self.space(asid).vmas.insert(vma);
         let seen = self.space(asid).seen(vma);
-        let size = likely_size(&seen, self.config.page_policy);
+        let size = self.mapper.likely_size(&seen);
         self.mapper.reserve(asid, vma.start..vma.end, size)
     }
 
@@ -249,7 +249,6 @@ impl<T: PageTable> Call<'_, T> {
         range: Range<u64>,
         stores: fn(&Vma) -> bool,
     ) -> Result<(), OsError> {
-        let policy = self.config.page_policy;
         let vmas: Vec<Vma> = self.space(asid).vmas.within(range.clone()).collect();
         for clipped in vmas {
             if clipped.prot == Protection(0) {
@@ -274,14 +273,14 @@ impl<T: PageTable> Call<'_, T> {
                     Some(size) => {
                         // Stores must find neither the page of zeros nor what others have, too.
                         if stores && !self.mapper.translation(page).writable {
-                            self.mapper.fault_mapped(&vma, page, size, true, policy)?;
+                            self.mapper.fault_mapped(&vma, page, size, true)?;
                         }
                         self.mapper.size_at(page).unwrap_or(size)
                     }
                     None => {
                         let mapped = |call: &Self| call.mapper.effects.pages_mapped;
                         let before = mapped(self);
-                        let size = self.mapper.fault_unmapped(&vma, page, need, policy)?;
+                        let size = self.mapper.fault_unmapped(&vma, page, need)?;
                         for _ in before[size as usize]..mapped(self)[size as usize] {
                             self.mapper.statistics.populated.count(size);
                         }

@@ -1,8 +1,8 @@
 use crate::OsError;
-use crate::fault::{Need, likely_size};
-use crate::mapper::Mapper;
+use crate::faults::fault::Need;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::Vma;
 use crate::system::Call;
-use crate::vma::Vma;
 use pagelab_addr::{Asid, PageSize, Pfn, Vpn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable};
@@ -22,13 +22,12 @@ impl<T: PageTable> Call<'_, T> {
         if !self.eager || !anonymous || !vma.writable() {
             return Ok(());
         }
-        let policy = self.config.page_policy;
         let mut at = vma.start;
         while at < vma.end {
             let page = self.mapper.page(asid, Vpn(at))?;
-            let large = likely_size(&vma.at(at, at, vma.end), policy) != PageSize::Base4K;
+            let large = self.mapper.likely_size(&vma.at(at, at, vma.end)) != PageSize::Base4K;
             if large && at.is_multiple_of(REGION) {
-                match self.mapper.fault_unmapped(vma, page, Need::Frame, policy) {
+                match self.mapper.fault_unmapped(vma, page, Need::Frame) {
                     Ok(size) => at += u64::from(size.base_pages()),
                     Err(OsError::OutOfMemory { .. }) => return Ok(()),
                     Err(error) => return Err(error),

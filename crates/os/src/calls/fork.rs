@@ -1,8 +1,8 @@
 use crate::OsError;
-use crate::address_space::AddressSpace;
-use crate::mapper::{Mapper, offset_by};
+use crate::pages::mapper::{Mapper, offset_by};
+use crate::spaces::address_space::AddressSpace;
+use crate::spaces::vma::{AtFork, Vma};
 use crate::system::Call;
-use crate::vma::{AtFork, Vma};
 use pagelab_addr::Asid;
 use pagelab_events::Control;
 use pagelab_translation::{Page, PageTable, Translation};

@@ -1,7 +1,7 @@
 use crate::OsError;
-use crate::mapper::Mapper;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::Vma;
 use crate::system::Call;
-use crate::vma::Vma;
 use pagelab_addr::{Asid, PageSize, Vpn};
 use pagelab_translation::{Page, PageTable};
 use std::ops::Range;

@@ -5,7 +5,7 @@
 
 mod scan;
 
-use crate::vma::{HugeAdvice, Vma};
+use crate::spaces::vma::{HugeAdvice, Vma};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

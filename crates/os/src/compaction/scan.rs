@@ -1,11 +1,10 @@
 //! Emptying blocks.
 
-use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-use crate::frame_table::FrameTable;
-use crate::mapper::Mapper;
-use crate::placing::Placing;
-use crate::tag;
-use crate::vma::Vma;
+use crate::frames::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::frames::frame_table::FrameTable;
+use crate::frames::tag;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::Vma;
 use pagelab_addr::{PageSize, Pfn};
 use pagelab_translation::PageTable;
 
@@ -65,10 +64,7 @@ impl FrameTable {
 
     /// True if it may be tried now (`compaction_deferred`, `__compaction_suitable`).
     fn may_compact(&mut self) -> bool {
-        if !matches!(self.placing, Placing::Anywhere)
-            || self.buddy.nodes() > 1
-            || self.buddy.free_frames() < GAP
-        {
+        if self.placer.is_some() || self.buddy.nodes() > 1 || self.buddy.free_frames() < GAP {
             return false;
         }
         let compaction = &mut self.compaction;

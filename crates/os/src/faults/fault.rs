@@ -1,8 +1,9 @@
-use crate::mapper::{Mapper, first_of};
-use crate::memory_file::LARGEST_BLOCK;
+use crate::OsError;
+use crate::faults::memory_file::LARGEST_BLOCK;
+use crate::page_size::{HUGE, Orders};
+use crate::pages::mapper::{Mapper, first_of};
+use crate::spaces::vma::{HugeAdvice, Vma};
 use crate::system::Call;
-use crate::vma::{HugeAdvice, Vma};
-use crate::{OsError, PagePolicy};
 use pagelab_addr::{Asid, PAGE_SHIFT, PageSize, Pfn, Vpn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable, Translation};
@@ -30,18 +31,15 @@ impl<T: PageTable> Call<'_, T> {
         if store && !vma.writable() {
             self.mapper.statistics.stray_touches += 1;
         }
-        let policy = self.config.page_policy;
         if let Some(size) = self.mapper.size_at(page) {
-            return self.mapper.fault_mapped(&vma, page, size, store, policy);
+            return self.mapper.fault_mapped(&vma, page, size, store);
         }
         let need = match (store, seen && self.reads_zeros(page.asid, &vma)) {
             (true, _) => Need::Store,
             (false, true) => Need::Zeros,
             (false, false) => Need::Frame,
         };
-        self.mapper
-            .fault_unmapped(&vma, page, need, policy)
-            .map(|_| ())
+        self.mapper.fault_unmapped(&vma, page, need).map(|_| ())
     }
 
     /// True if a load from what is not mapped of a VMA finds zeros. Only what was seen from its beginning is known to
@@ -62,13 +60,12 @@ impl<T: PageTable> Call<'_, T> {
             }
         };
         self.mapper.count_fault(&vma);
-        let policy = self.config.page_policy;
         if let Some(size) = self.mapper.size_at(page) {
-            return self.mapper.fault_mapped(&vma, page, size, false, policy);
+            return self.mapper.fault_mapped(&vma, page, size, false);
         }
         // Executed memory has been written, even where that was not seen.
         self.mapper
-            .fault_unmapped(&vma, page, Need::Frame, policy)
+            .fault_unmapped(&vma, page, Need::Frame)
             .map(|_| ())
     }
 
@@ -76,7 +73,7 @@ impl<T: PageTable> Call<'_, T> {
     #[cold]
     fn appear(&mut self, page: Page) -> Result<Vma, OsError> {
         let limit = self.config.stack_limit >> PAGE_SHIFT;
-        let unit = self.config.page_policy.implicit_unit();
+        let unit = self.mapper.sizes.implicit_unit();
         let at = page.vpn;
         let space = self.space(page.asid);
         let announced = space.announced;
@@ -107,37 +104,44 @@ pub(crate) fn takes_folios(vma: &Vma) -> bool {
     anonymous && !matches!(vma.advice, HugeAdvice::Unwanted | HugeAdvice::Forbidden)
 }
 
-/// True if pages of 2 MiB may back a VMA.
-pub(crate) fn may_be_huge(vma: &Vma, policy: PagePolicy) -> bool {
-    large_sizes(vma, policy).contains(&PageSize::Large2M)
+/// Page sizes with entries of their own among these, largest first.
+fn entries(orders: Orders) -> impl Iterator<Item = PageSize> {
+    let sizes = [PageSize::Huge1G, PageSize::Large2M].into_iter();
+    sizes.filter(move |size| orders >> size.order() & 1 == 1)
 }
 
-/// Page sizes with entries of their own that a fault would like to map, best first.
-#[inline]
-fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
-    if !policy.allows_huge(vma.advice == HugeAdvice::Wanted) || !takes_folios(vma) {
-        return &[];
-    }
-    match policy {
-        PagePolicy::Huge1G => &[PageSize::Huge1G, PageSize::Large2M],
-        _ => &[PageSize::Large2M],
-    }
-}
-
-/// The size of most pages that faults will map in a VMA, as far as can be known.
-pub(crate) fn likely_size(vma: &Vma, policy: PagePolicy) -> PageSize {
-    let covered = |size: PageSize| {
-        let pages = u64::from(size.base_pages());
-        let start = vma.start.next_multiple_of(pages);
-        vma.covers(start..start + pages)
-    };
-    let mut sizes = large_sizes(vma, policy).iter().copied();
-    sizes
-        .find(|&size| covered(size))
-        .unwrap_or(PageSize::Base4K)
+/// Orders between 4 KiB and 2 MiB among these, largest first.
+fn folios(orders: Orders) -> impl Iterator<Item = u32> {
+    let mut left = orders & (HUGE - 1);
+    std::iter::from_fn(move || {
+        let order = left.checked_ilog2()?;
+        left &= !(1 << order);
+        Some(order)
+    })
 }
 
 impl<T: PageTable> Mapper<'_, T> {
+    /// Sizes above 4 KiB that faults may map in a VMA.
+    #[inline]
+    pub(crate) fn orders(&self, vma: &Vma) -> Orders {
+        if takes_folios(vma) {
+            self.sizes.orders(vma)
+        } else {
+            0
+        }
+    }
+
+    /// The size of most pages that faults will map in a VMA, as far as can be known.
+    pub(crate) fn likely_size(&self, vma: &Vma) -> PageSize {
+        let covered = |size: &PageSize| {
+            let pages = u64::from(size.base_pages());
+            let start = vma.start.next_multiple_of(pages);
+            vma.covers(start..start + pages)
+        };
+        let largest = entries(self.orders(vma)).find(covered);
+        largest.unwrap_or(PageSize::Base4K)
+    }
+
     /// Maps a page that is not mapped. Returns the size of the page that was mapped around it.
     #[inline]
     pub(crate) fn fault_unmapped(
@@ -145,24 +149,17 @@ impl<T: PageTable> Mapper<'_, T> {
         vma: &Vma,
         page: Page,
         need: Need,
-        policy: PagePolicy,
     ) -> Result<PageSize, OsError> {
-        let untouched = self.untouched(page, policy);
-        let size = self.map_around(vma, page, need, policy)?;
+        let untouched = self.untouched(page);
+        let size = self.map_around(vma, page, need)?;
         if let Some(before) = untouched {
-            self.count_block(vma, page, before, policy);
+            self.count_block(vma, page, before);
         }
         Ok(size)
     }
 
     #[inline]
-    fn map_around(
-        &mut self,
-        vma: &Vma,
-        page: Page,
-        need: Need,
-        policy: PagePolicy,
-    ) -> Result<PageSize, OsError> {
+    fn map_around(&mut self, vma: &Vma, page: Page, need: Need) -> Result<PageSize, OsError> {
         // A store to memory that may not be written happens all the same (a trace has it), so
         // it must find a page that it can write.
         let writable = vma.writable() || need == Need::Store;
@@ -173,7 +170,8 @@ impl<T: PageTable> Mapper<'_, T> {
             self.fault_object(vma, object, page, need == Need::Store)?;
             return Ok(PageSize::Base4K);
         }
-        for &size in large_sizes(vma, policy) {
+        let orders = self.orders(vma);
+        for size in entries(orders) {
             let first = first_of(page, size);
             let range = first.vpn.0..first.vpn.0 + u64::from(size.base_pages());
             let empty = self.table.is_unmapped(page, size)
@@ -203,7 +201,7 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             return Err(self.out_of_memory("a page of data"));
         }
-        if matches!(policy, PagePolicy::Reserved)
+        if self.sizes.reserves()
             && takes_folios(vma)
             && let Some(size) = self.map_reserved(vma, page, writable)?
         {
@@ -216,8 +214,8 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             return Err(self.out_of_memory("the page of zeros"));
         }
-        for order in policy.folio_orders(vma.advice == HugeAdvice::Wanted) {
-            if takes_folios(vma) && self.map_folio(vma, page, order, writable)? {
+        for order in folios(orders) {
+            if self.map_folio(vma, page, order, writable)? {
                 return Ok(PageSize::Base4K);
             }
         }
@@ -325,7 +323,6 @@ impl<T: PageTable> Mapper<'_, T> {
         page: Page,
         size: PageSize,
         store: bool,
-        policy: PagePolicy,
     ) -> Result<(), OsError> {
         let found = self.translation(page);
         if !store || found.writable {
@@ -350,7 +347,7 @@ impl<T: PageTable> Mapper<'_, T> {
             return Ok(());
         }
         if self.frames.is_zeros(head.pfn) {
-            return self.replace_zeros(vma, page, head, policy);
+            return self.replace_zeros(vma, page, head);
         }
         // A store to a large page copies only the 4 KiB around it (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
@@ -363,13 +360,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// A store to a page of zeros: one of 2 MiB is replaced by a page of that size, or is split where
     /// there is no block (`do_huge_zero_wp_pmd`, since Linux 6.13).
-    fn replace_zeros(
-        &mut self,
-        vma: &Vma,
-        page: Page,
-        zeros: Translation,
-        policy: PagePolicy,
-    ) -> Result<(), OsError> {
+    fn replace_zeros(&mut self, vma: &Vma, page: Page, zeros: Translation) -> Result<(), OsError> {
         let mut size = zeros.size;
         let first = first_of(page, size);
         let parts = self.part_from(vma, first, zeros)
@@ -379,7 +370,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 return Err(self.out_of_memory("a page of data"));
             }
             self.statistics.fallbacks_2m += 1;
-            self.take_back_block(zeros.size, policy);
+            self.take_back_block(zeros.size);
             self.split_down(page)?;
             size = PageSize::Base4K;
             if !self.part_from(vma, page, self.translation(page)) {

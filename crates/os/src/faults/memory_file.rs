@@ -2,9 +2,9 @@
 //! the file's operations there.
 
 use crate::OsError;
-use crate::mapper::Mapper;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::Vma;
 use crate::system::Call;
-use crate::vma::Vma;
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize, Vpn};
 use pagelab_events::Protection;
 use pagelab_translation::{Page, PageTable};

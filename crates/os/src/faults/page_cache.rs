@@ -4,9 +4,9 @@
 //! cache takes none of the simulated memory.
 
 use crate::OsError;
-use crate::mapper::{Mapper, offset_by};
-use crate::shared_memory::ObjectId;
-use crate::vma::Vma;
+use crate::pages::mapper::{Mapper, offset_by};
+use crate::spaces::shared_memory::ObjectId;
+use crate::spaces::vma::Vma;
 use pagelab_addr::{PageId, PageSize, Vpn};
 use pagelab_events::{Backing, Protection};
 use pagelab_translation::{Page, PageTable};

@@ -8,7 +8,7 @@
 //! As in struct page, what a frame needs while it is free (list links) and what its user keeps
 //! about it while it is in use share the same words: 9 bytes a frame in all.
 
-use crate::random::SplitMix64;
+use crate::frames::random::SplitMix64;
 use pagelab_addr::Pfn;
 
 /// log2 of the frames in a 2 MiB block.

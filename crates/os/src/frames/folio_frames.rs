@@ -1,7 +1,7 @@
 //! Frames of large folios: when they are kept, parted and freed.
 
-use crate::frame_table::{FrameTable, IN_FOLIO};
-use crate::tag;
+use crate::frames::frame_table::{FrameTable, IN_FOLIO};
+use crate::frames::tag;
 use pagelab_addr::{Asid, PageSize, Pfn};
 
 impl FrameTable {

@@ -86,15 +86,15 @@ impl Folios {
         self.regions.get(&region).map(|&head| Pfn(head))
     }
 
-    /// Notes that a page of a reservation is mapped. True if all are.
-    pub(crate) fn fill(&mut self, head: Pfn) -> bool {
+    /// Notes that a page of a reservation is mapped. How many are.
+    pub(crate) fn fill(&mut self, head: Pfn) -> u32 {
         let folio = self.get_mut(head);
         folio.unmapped -= 1;
-        let full = folio.unmapped == 0;
-        if full {
+        let used = (1 << folio.order) - folio.unmapped;
+        if folio.unmapped == 0 {
             self.partly_mapped.remove(&head.0);
         }
-        full
+        used
     }
 
     /// True if a folio is a reservation.

@@ -1,14 +1,13 @@
 use crate::accounting::Accounting;
-use crate::buddy::Buddy;
 use crate::compaction::Compaction;
-use crate::folios::Folios;
+use crate::frames::buddy::Buddy;
+use crate::frames::folios::Folios;
+use crate::frames::rmap::{NO_OWNER, Owner, OwnerLists};
+use crate::frames::tag;
 use crate::manager::{Manager, Run};
-use crate::placing::Placing;
+use crate::placement::{Place, Placer};
 use crate::reclaim::Reclaim;
-use crate::rmap::{NO_OWNER, Owner, OwnerLists};
-use crate::segments::Segments;
-use crate::shared_memory::{ObjectId, SharedMemory};
-use crate::tag;
+use crate::spaces::shared_memory::{ObjectId, SharedMemory};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use pagelab_translation::Page;
 
@@ -34,7 +33,8 @@ pub struct FrameTable {
     /// Large folios stay whole when entries of 4 KiB map them.
     pub(crate) keeps_folios: bool,
     pub(crate) shared: SharedMemory,
-    pub(crate) placing: Placing,
+    /// `None` for any free frame.
+    pub(crate) placer: Option<Box<dyn Placer>>,
     manager: Box<dyn Manager>,
     /// The manager has private anonymous memory only.
     is_file_system: bool,
@@ -56,12 +56,13 @@ pub struct FrameTable {
 impl FrameTable {
     pub(crate) fn new(
         buddy: Buddy,
-        placing: Placing,
+        placer: Option<Box<dyn Placer>>,
         manager: Box<dyn Manager>,
         folios: Option<Accounting>,
         reclaim: Option<Reclaim>,
     ) -> Self {
-        let restricted = placing.segments().map_or(0, Segments::frames) + manager.set_aside();
+        let restricted =
+            placer.as_ref().map_or(0, |placer| placer.set_aside()) + manager.set_aside();
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames() - restricted,
             buddy,
@@ -69,7 +70,7 @@ impl FrameTable {
             folios: Folios::new(folios.unwrap_or_default()),
             keeps_folios: folios.is_some(),
             shared: SharedMemory::default(),
-            placing,
+            placer,
             is_file_system: manager.is_file_system(),
             manager,
             reclaim: reclaim.map(Box::new),
@@ -231,16 +232,14 @@ impl FrameTable {
         size: PageSize,
         private: bool,
     ) -> Option<Pfn> {
-        let placed = match &mut self.placing {
-            Placing::Hashed(hashed) if size == PageSize::Base4K => {
-                Some(hashed.allocate(&mut self.buddy, page)?)
-            }
-            Placing::Segmented(segments) => segments.place(&mut self.buddy, page, size),
-            _ => None,
+        let placed = match &mut self.placer {
+            Some(placer) => placer.place(&mut self.buddy, page, size),
+            None => Place::Anywhere,
         };
         let head = match placed {
-            Some(head) => head,
-            None => {
+            Place::At(head) => head,
+            Place::Full => return None,
+            Place::Anywhere => {
                 let mut head = self.take(size, private);
                 if head.is_none() && size == PageSize::Base4K && self.shrink() {
                     head = self.take(size, private);
@@ -434,13 +433,14 @@ impl FrameTable {
         }
     }
 
-    /// Makes one block of 2 MiB of its pages, each of which one entry has mapped, for the page that is mapped now.
-    pub(crate) fn join(&mut self, head: Pfn, page: Page) {
+    /// Makes one block of 2 MiB of its pages, of which one entry has mapped each of those `used`, for the page that
+    /// is mapped now.
+    pub(crate) fn join(&mut self, head: Pfn, page: Page, used: &[Page]) {
         let order = PageSize::Large2M.order();
-        for offset in 0..1 << order {
-            let pfn = Pfn(head.0 + offset);
+        for small in used {
+            let pfn = Pfn(head.0 + (small.id.0 - page.id.0));
             let word = self.buddy.words(pfn)[0];
-            let word = (self.owners).remove(word, Owner::Page(PageId(page.id.0 + offset)));
+            let word = (self.owners).remove(word, Owner::Page(small.id));
             debug_assert_eq!(word, NO_OWNER);
         }
         self.folios.remove(head);
@@ -492,15 +492,15 @@ impl FrameTable {
     #[inline]
     pub(crate) fn free_block(&mut self, head: Pfn, order: u32) {
         self.unlist(head, order);
-        let segments = self.placing.segments_mut();
-        if !segments.is_some_and(|segments| segments.release(&mut self.buddy, head, order)) {
+        let placer = self.placer.as_mut();
+        if !placer.is_some_and(|placer| placer.release(&mut self.buddy, head, order)) {
             self.manager.free(&mut self.buddy, head, order);
         }
     }
 
     /// True if page walks have to say which pages they found.
     pub(crate) fn tells_accesses(&self) -> bool {
-        self.placing.segments().is_some() || self.reclaim.is_some()
+        self.placer().is_some_and(Placer::tells_accesses) || self.reclaim.is_some()
     }
 
     /// A page walk has found a page in a frame.
@@ -508,8 +508,8 @@ impl FrameTable {
     pub(crate) fn accessed(&mut self, pfn: Pfn) {
         self.manager.accessed(pfn);
         self.note_accessed(pfn);
-        if let Some(segments) = self.placing.segments_mut() {
-            segments.accessed(pfn);
+        if let Some(placer) = &mut self.placer {
+            placer.accessed(pfn);
         }
     }
 

@@ -2,7 +2,7 @@
 //! can be, and in how much memory they lie.
 
 use crate::OsConfigError;
-use crate::buddy::PAGEBLOCK_ORDER;
+use crate::frames::buddy::PAGEBLOCK_ORDER;
 use pagelab_addr::PAGE_SHIFT;
 
 /// Free share of the blocks that hold smaller free ones, in percent, whatever their size: free memory is in heaps at

@@ -1,9 +1,9 @@
 //! Map of the free frames where memory has so many free blocks of each order.
 
-use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-use crate::free_blocks::{self, count, holders};
-use crate::random::{Draw, SplitMix64};
-use crate::tag;
+use crate::frames::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::frames::free_blocks::{self, count, holders};
+use crate::frames::random::{Draw, SplitMix64};
+use crate::frames::tag;
 use crate::{OsConfig, OsConfigError};
 
 /// Tags for all frames, of which those are free that make up `config.free_blocks`.

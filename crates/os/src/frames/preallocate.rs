@@ -1,9 +1,9 @@
 //! Memory in use before the programs start.
 
-use crate::buddy::PAGEBLOCK_FRAMES;
-use crate::random::{Draw, SplitMix64};
-use crate::{OsConfig, OsConfigError, PagePolicy, free_blocks, free_map, tag};
-use pagelab_translation::Iceberg;
+use crate::frames::buddy::PAGEBLOCK_FRAMES;
+use crate::frames::random::{Draw, SplitMix64};
+use crate::frames::{free_blocks, free_map, tag};
+use crate::{OsConfig, OsConfigError};
 
 /// Tags for all frames: which are free and which in use, and how, before the programs start.
 pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigError> {
@@ -15,33 +15,8 @@ pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsCon
     Ok(tags)
 }
 
-/// Tags for all frames where 4 KiB pages are hashed to frames: those of the hashed memory are in
-/// use as earlier programs of the same kind, and the kernel, would have left them.
-pub(crate) fn preallocate_hashed(config: &OsConfig, seed: u64, iceberg: &Iceberg) -> Vec<u8> {
-    let mut tags = vec![0; config.frames() as usize];
-    let used = used_frames(config);
-    let hashed = iceberg.frames().len();
-    let share = hashed as f64 / tags.len() as f64;
-    let used_hashed = ((f64::from(used) * share).round() as u32).min(hashed as u32);
-    fill_hashed(&mut tags, used_hashed, config, seed, iceberg);
-    let rest = &mut tags[hashed..];
-    let used_rest = (used - used_hashed).min(rest.len() as u32);
-    scatter(rest, used_rest, config, seed);
-    tags
-}
-
-/// The memory over which 4 KiB pages are hashed: all of it, but for the share left to larger
-/// pages where there are such. It starts at frame 0.
-pub(crate) fn hashed_frames(config: &OsConfig) -> u32 {
-    let hashed = match config.page_policy {
-        PagePolicy::Base => config.frames(),
-        _ => (f64::from(config.frames()) * (1.0 - config.unhashed_share)).round() as u32,
-    };
-    hashed & !(PAGEBLOCK_FRAMES - 1)
-}
-
 /// Frames in use before the programs start.
-fn used_frames(config: &OsConfig) -> u32 {
+pub(crate) fn used_frames(config: &OsConfig) -> u32 {
     if config.free_blocks.is_empty() {
         (f64::from(config.frames()) * config.utilisation).round() as u32
     } else {
@@ -52,34 +27,6 @@ fn used_frames(config: &OsConfig) -> u32 {
     }
 }
 
-/// Places `used` pages that no program of the run can have.
-fn fill_hashed(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64, iceberg: &Iceberg) {
-    let mut random = SplitMix64(seed);
-    let first = random.next();
-    let unmovable = (f64::from(used) * config.unmovable_share).round() as u32;
-    let mut unmovable_left = Draw::new(unmovable, used);
-    // The lowest free frame, where hashing has no place left.
-    let mut lowest = 0;
-    for page in 0..u64::from(used) {
-        let key = 1 << 31 | (first.wrapping_add(page) & ((1 << 31) - 1));
-        let place = iceberg.place(key, |pfn| tags[pfn.0 as usize] == 0);
-        let pfn = place.map_or_else(
-            || {
-                while tags[lowest] != 0 {
-                    lowest += 1;
-                }
-                lowest
-            },
-            |(pfn, _)| pfn.0 as usize,
-        );
-        tags[pfn] = if unmovable_left.next(&mut random) {
-            tag::UNMOVABLE
-        } else {
-            tag::PREALLOCATED
-        };
-    }
-}
-
 /// Puts `used` frames of some 2 MiB blocks to use.
 ///
 /// Of the free frames, the share 1 - `fragmentation` makes up whole 2 MiB blocks, chosen at
@@ -87,7 +34,7 @@ fn fill_hashed(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64, iceberg
 /// least one frame in use. (When there are fewer frames in use than such blocks, fragmentation
 /// comes out lower than asked for.) Unmovable frames share 2 MiB blocks among themselves, as the
 /// kernel's grouping by mobility is meant to achieve. Rounding apart, the shares are exact.
-fn scatter(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64) {
+pub(crate) fn scatter(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64) {
     let frames = tags.len() as u32;
     if used == 0 {
         return;

@@ -1,9 +1,9 @@
 //! Frames for page tables: taken from the allocator, claimed one in particular, freed of data by moving them.
 
-use crate::buddy::PAGEBLOCK_FRAMES;
-use crate::frame_table::{FrameTable, data_size};
-use crate::placing::Placing;
-use crate::tag;
+use crate::frames::buddy::PAGEBLOCK_FRAMES;
+use crate::frames::frame_table::{FrameTable, data_size};
+use crate::frames::tag;
+use crate::placement::Place;
 use pagelab_addr::{PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames};
 
@@ -65,11 +65,14 @@ impl Frames for FrameTable {
             tag::PREALLOCATED => Vec::new(),
             _ => self.owners(from),
         };
-        let to = match (&mut self.placing, owners.first()) {
-            (Placing::Hashed(hashed), Some(&owner)) if size == PageSize::Base4K => {
-                hashed.allocate(&mut self.buddy, owner)?
-            }
-            _ => {
+        let place = match (&mut self.placer, owners.first()) {
+            (Some(placer), Some(&owner)) => placer.displace(&mut self.buddy, owner, size),
+            _ => Place::Anywhere,
+        };
+        let to = match place {
+            Place::At(head) => head,
+            Place::Full => return None,
+            Place::Anywhere => {
                 let node = self.buddy.node_of(from);
                 self.buddy.allocate_from(node, size.order(), old_tag)?
             }

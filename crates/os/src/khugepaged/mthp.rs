@@ -2,8 +2,9 @@
 
 use super::KhugepagedConfig;
 use crate::OsError;
-use crate::collapse::{Collapse, Present};
-use crate::mapper::{Mapper, offset_by};
+use crate::page_size::Orders;
+use crate::pages::collapse::{Collapse, Present};
+use crate::pages::mapper::{Mapper, offset_by};
 use pagelab_addr::PageSize;
 use pagelab_translation::{Page, PageTable};
 
@@ -43,7 +44,7 @@ impl<T: PageTable> Mapper<'_, T> {
     pub(super) fn collapse_parts(
         &mut self,
         first: Page,
-        orders: u16,
+        orders: Orders,
         config: &KhugepagedConfig,
     ) -> Result<Collapse, OsError> {
         let present = match self.look(first) {

@@ -1,17 +1,15 @@
 use super::{Khugepaged, KhugepagedConfig};
-use crate::collapse::{Collapse, Limits};
-use crate::fault::{may_be_huge, takes_folios};
-use crate::mapper::Mapper;
+use crate::page_size::{HUGE, Orders};
+use crate::pages::collapse::{Collapse, Limits};
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::Vma;
 use crate::system::Call;
-use crate::vma::{HugeAdvice, Vma};
-use crate::{KhugepagedStatistics, OsError, PagePolicy};
+use crate::{KhugepagedStatistics, OsError};
 use pagelab_addr::{Asid, PageSize, Vpn};
 use pagelab_translation::PageTable;
 
 /// Pages of a region of 2 MiB.
 const REGION: u64 = PageSize::Large2M.base_pages() as u64;
-/// Its order, as a bit.
-const HUGE: u16 = 1 << PageSize::Large2M.order();
 
 impl<T: PageTable> Call<'_, T> {
     /// Looks at some pages (`khugepaged_do_scan`).
@@ -41,7 +39,7 @@ impl<T: PageTable> Call<'_, T> {
             thread.next = (space, region + REGION);
             let first = self.mapper.page(Asid(space as u16), Vpn(region))?;
             debug_assert!(vma.covers(region..region + REGION));
-            let orders = self.orders(&thread.config, &vma);
+            let orders = made(self.mapper.orders(&vma), &thread.config);
             let outcome = if orders == HUGE {
                 let limits = Limits {
                     none: thread.config.max_ptes_none,
@@ -71,19 +69,14 @@ impl<T: PageTable> Call<'_, T> {
         from: u64,
         config: &KhugepagedConfig,
     ) -> Option<(Vma, u64)> {
-        let policy = self.config.page_policy;
+        let mapper = &self.mapper;
         let space = self.spaces[space].as_ref()?;
         space.vmas.within(from..u64::MAX).find_map(|vma| {
             let region = vma.start.max(from).next_multiple_of(REGION);
             let fits = region + REGION <= vma.end;
             let vma = space.seen(vma);
-            (fits && orders(policy, config, &vma) != 0).then_some((vma, region))
+            (fits && made(mapper.orders(&vma), config) != 0).then_some((vma, region))
         })
-    }
-
-    /// Orders of folios for a VMA, as bits.
-    fn orders(&self, config: &KhugepagedConfig, vma: &Vma) -> u16 {
-        orders(self.config.page_policy, config, vma)
     }
 
     /// Counts what came of a region. True if no block was free.
@@ -106,15 +99,9 @@ impl<T: PageTable> Call<'_, T> {
     }
 }
 
-/// Orders of the folios that khugepaged makes in a VMA, as bits (`collapse_possible_orders`).
-fn orders(policy: PagePolicy, config: &KhugepagedConfig, vma: &Vma) -> u16 {
-    let huge = if may_be_huge(vma, policy) { HUGE } else { 0 };
-    if !config.mthp || !takes_folios(vma) {
-        return huge;
-    }
-    let wanted = vma.advice == HugeAdvice::Wanted;
-    let smaller = policy.folio_orders(wanted);
-    smaller.fold(huge, |orders, order| orders | 1 << order)
+/// Sizes that khugepaged makes where faults may map these (`collapse_possible_orders`).
+fn made(orders: Orders, config: &KhugepagedConfig) -> Orders {
+    orders & if config.mthp { 2 * HUGE - 1 } else { HUGE }
 }
 
 impl<T: PageTable> Mapper<'_, T> {

@@ -2,7 +2,7 @@
 
 use super::{About, Manager, Run, take};
 use crate::OsConfigError;
-use crate::buddy::Buddy;
+use crate::frames::buddy::Buddy;
 use pagelab_addr::Pfn;
 
 /// Orders between two page sizes.

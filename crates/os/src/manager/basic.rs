@@ -2,8 +2,8 @@
 
 use super::{About, Manager, Run};
 use crate::OsConfigError;
-use crate::buddy::Buddy;
-use crate::tag;
+use crate::frames::buddy::Buddy;
+use crate::frames::tag;
 use pagelab_addr::{PAGE_SHIFT, Pfn, parse_quantity};
 
 pub(super) const ABOUT: About = (

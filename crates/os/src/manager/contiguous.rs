@@ -2,8 +2,8 @@
 //! in `linux/modules` has them (FBMM paper, section 5.3, after Redundant Memory Mappings).
 
 use super::{About, Manager, Run};
-use crate::buddy::Buddy;
-use crate::tag;
+use crate::frames::buddy::Buddy;
+use crate::frames::tag;
 use pagelab_addr::Pfn;
 
 pub(super) const ABOUT: About = (

@@ -1,7 +1,7 @@
 //! The `linux` manager: first touch.
 
 use super::{About, Manager, Run, take};
-use crate::buddy::Buddy;
+use crate::frames::buddy::Buddy;
 use pagelab_addr::Pfn;
 
 pub(super) const ABOUT: About = (

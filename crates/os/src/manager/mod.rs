@@ -11,8 +11,8 @@ mod linux;
 mod tiered;
 
 use crate::OsConfigError;
-use crate::buddy::Buddy;
-use crate::tag;
+use crate::frames::buddy::Buddy;
+use crate::frames::tag;
 use pagelab_addr::{PageSize, Pfn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,8 @@
 
 use super::{About, Manager, Run, take};
 use crate::OsConfigError;
-use crate::buddy::Buddy;
-use crate::frame_lists::FrameLists;
+use crate::frames::buddy::Buddy;
+use crate::frames::frame_lists::FrameLists;
 use pagelab_addr::{PageSize, Pfn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

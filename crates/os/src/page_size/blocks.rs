@@ -1,9 +1,8 @@
 //! Blocks of the page policy's size: what the first touch of each got, and why.
 
-use crate::PagePolicy;
-use crate::mapper::Mapper;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::{HugeAdvice, Vma};
 use crate::statistics::BlockStatistics;
-use crate::vma::{HugeAdvice, Vma};
 use pagelab_addr::PageSize;
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable};
@@ -13,16 +12,14 @@ impl BlockStatistics {
     /// The count of blocks that get smaller pages whatever memory is free; `None` for a block that
     /// may get a page of its size. The order is that of `__thp_vma_allowable_orders` in
     /// mm/huge_memory.c (Linux 6.12).
-    fn refusal(&mut self, vma: &Vma, block: Range<u64>, policy: PagePolicy) -> Option<&mut u64> {
+    fn refusal(&mut self, vma: &Vma, block: Range<u64>, wanted: bool) -> Option<&mut u64> {
         match vma.backing {
             Backing::PrivateFile | Backing::SharedFile => Some(&mut self.file),
             Backing::SharedAnonymous => Some(&mut self.shared),
             _ if vma.advice == HugeAdvice::Unwanted => Some(&mut self.unwanted),
             _ if vma.advice == HugeAdvice::Forbidden => Some(&mut self.forbidden),
             _ if !vma.covers(block) => Some(&mut self.not_covered),
-            _ if policy.asks_for_advice() && vma.advice != HugeAdvice::Wanted => {
-                Some(&mut self.not_advised)
-            }
+            _ if !wanted => Some(&mut self.not_advised),
             _ => None,
         }
     }
@@ -38,34 +35,30 @@ pub(crate) struct Untouched {
 impl<T: PageTable> Mapper<'_, T> {
     /// The block of the policy's size around a page, if nothing is mapped in it.
     #[inline]
-    pub(crate) fn untouched(&self, page: Page, policy: PagePolicy) -> Option<Untouched> {
-        let order = policy.order()?;
+    pub(crate) fn untouched(&self, page: Page) -> Option<Untouched> {
+        let order = self.sizes.largest()?;
         let start = page.vpn.0 & !((1 << order) - 1);
         let block = start..start + (1 << order);
-        let unmapped = match policy.large_size() {
+        let unmapped = match self.sizes.largest_entry() {
             Some(size) => self.table.is_unmapped(page, size),
             None => self.table.next_mapped(page.asid, block.clone()).is_none(),
         };
         let swapped = unmapped && self.frames.any_swapped(page.asid, block.clone());
         (unmapped && !swapped).then(|| Untouched {
             block,
-            fallbacks: self.fallbacks(policy),
+            fallbacks: self.fallbacks(),
         })
     }
 
     /// Counts a block that a fault has touched first, by what is mapped at its page now.
-    pub(crate) fn count_block(
-        &mut self,
-        vma: &Vma,
-        page: Page,
-        before: Untouched,
-        policy: PagePolicy,
-    ) {
-        let fell_back = self.fallbacks(policy) > before.fallbacks;
-        let zeros =
-            policy.large_size().is_none() && self.frames.is_zeros(self.translation(page).pfn);
+    pub(crate) fn count_block(&mut self, vma: &Vma, page: Page, before: Untouched) {
+        let fell_back = self.fallbacks() > before.fallbacks;
+        let zeros = self.sizes.largest_entry().is_none()
+            && self.frames.is_zeros(self.translation(page).pfn);
+        let order = (before.block.end - before.block.start).ilog2();
+        let wanted = self.sizes.reserves() || self.sizes.orders(vma) >> order & 1 == 1;
         let blocks = self.statistics.blocks.get_or_insert_default();
-        let count = match blocks.refusal(vma, before.block, policy) {
+        let count = match blocks.refusal(vma, before.block, wanted) {
             Some(count) => count,
             None if fell_back => &mut blocks.no_free_block,
             None if zeros => &mut blocks.read_first,
@@ -75,8 +68,8 @@ impl<T: PageTable> Mapper<'_, T> {
     }
 
     /// A block of zeros of a size was counted as given, and now there is none free for its data.
-    pub(crate) fn take_back_block(&mut self, size: PageSize, policy: PagePolicy) {
-        if policy.large_size() == Some(size)
+    pub(crate) fn take_back_block(&mut self, size: PageSize) {
+        if self.sizes.largest_entry() == Some(size)
             && let Some(blocks) = &mut self.statistics.blocks
         {
             // The page of zeros may have been a part of another size's block.
@@ -86,8 +79,8 @@ impl<T: PageTable> Mapper<'_, T> {
     }
 
     /// Faults that wanted a page of the policy's largest size and found no free block.
-    fn fallbacks(&self, policy: PagePolicy) -> u64 {
-        match policy.large_size() {
+    fn fallbacks(&self) -> u64 {
+        match self.sizes.largest_entry() {
             Some(PageSize::Huge1G) => self.statistics.fallbacks_1g,
             Some(_) => self.statistics.fallbacks_2m,
             None => self.statistics.fallbacks_folio,

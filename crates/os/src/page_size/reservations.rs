@@ -1,14 +1,14 @@
-//! Reservations: blocks of 2 MiB of which pages of 4 KiB are used as they are touched, in their places, until the
-//! whole becomes one page (FreeBSD's sys/vm/vm_reserv.c; Navarro et al., OSDI 2002).
+//! Reservations: blocks of 2 MiB of which pages of 4 KiB are used as they are touched, in their places, until they
+//! become one page (FreeBSD's sys/vm/vm_reserv.c; Navarro et al., OSDI 2002).
 //!
 //! Frames of a block that nobody uses yet are free as soon as memory is short.
 
 use crate::OsError;
-use crate::frame_table::FrameTable;
-use crate::mapper::{Mapper, first_of, offset_by};
-use crate::rmap::NO_OWNER;
-use crate::tag;
-use crate::vma::Vma;
+use crate::frames::frame_table::FrameTable;
+use crate::frames::rmap::NO_OWNER;
+use crate::frames::tag;
+use crate::pages::mapper::{Mapper, first_of, offset_by};
+use crate::spaces::vma::Vma;
 use pagelab_addr::{Asid, PageSize, Pfn};
 use pagelab_translation::{Page, PageTable};
 
@@ -35,8 +35,8 @@ impl FrameTable {
         Some(head)
     }
 
-    /// Takes a page of a reservation into use. True if all are.
-    fn fill(&mut self, head: Pfn) -> bool {
+    /// Takes a page of a reservation into use. How many are.
+    fn fill(&mut self, head: Pfn) -> u32 {
         self.count_data(1);
         self.folios.fill(head)
     }
@@ -81,40 +81,60 @@ impl<T: PageTable> Mapper<'_, T> {
         if self.frames.folios.reservation(region) != Some(head) {
             return Ok(None);
         }
-        let full = self.frames.fill(head);
+        let used = self.frames.fill(head);
         if let Err(error) = self.map_shared(page, pfn, PageSize::Base4K, writable) {
             self.frames.free_unheld(pfn, PageSize::Base4K);
             return Err(error);
         }
-        if full && self.promote(first, head)? {
+        if self.sizes.promotes(used) && self.promote(first, head, PAGES - used)? {
             return Ok(Some(SIZE));
         }
         Ok(Some(PageSize::Base4K))
     }
 
-    /// Makes one page of 2 MiB of a block that one address space has whole. Whether it could.
-    fn promote(&mut self, first: Page, head: Pfn) -> Result<bool, OsError> {
-        let whole = (0..PAGES).all(|offset| {
-            let found = self.table.lookup(offset_by(first, offset));
-            found.is_some_and(|found| {
-                found.pfn.0 == head.0 + offset
-                    && found.writable
-                    && self.frames.is_exclusive(found.pfn)
-            })
-        });
-        if !whole {
+    /// Makes one page of 2 MiB of a block that one address space has alone, of which so many pages are `unused`:
+    /// they are zeroed. Whether it could.
+    fn promote(&mut self, first: Page, head: Pfn, unused: u32) -> Result<bool, OsError> {
+        let region = (first.asid, first.vpn.0);
+        // Making room may take the reservation.
+        let pages = first.vpn.0..first.vpn.0 + u64::from(PAGES);
+        if unused > 0
+            && (self.frames.any_swapped(first.asid, pages)
+                || !self.make_room(unused)
+                || self.frames.folios.reservation(region) != Some(head))
+        {
             return Ok(false);
         }
+        let mut used = Vec::with_capacity(PAGES as usize);
         for offset in 0..PAGES {
-            self.take_out(offset_by(first, offset), PageSize::Base4K);
+            let page = offset_by(first, offset);
+            let pfn = Pfn(head.0 + offset);
+            match self.table.lookup(page) {
+                Some(found) if found.pfn == pfn && found.writable => {
+                    if !self.frames.is_exclusive(pfn) {
+                        return Ok(false);
+                    }
+                    used.push(page);
+                }
+                None if self.frames.is_unmapped_part(pfn) => {}
+                _ => return Ok(false),
+            }
+        }
+        debug_assert_eq!(used.len() as u32 + unused, PAGES);
+        for &page in &used {
+            self.take_out(page, PageSize::Base4K);
         }
         self.frames.pin(head, SIZE);
         let entered = self.enter(first, head, SIZE, true);
         self.frames.unpin();
-        self.frames.join(head, first);
+        self.frames.count_data(unused);
+        self.frames.join(head, first, &used);
         if let Err(error) = entered {
             self.frames.remove_page(head, SIZE, first);
             return Err(error);
+        }
+        for _ in 0..unused {
+            self.effects.count_zeroed(PageSize::Base4K);
         }
         self.effects.invalidate(first.id, SIZE);
         self.statistics.promoted += 1;

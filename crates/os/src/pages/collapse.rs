@@ -1,9 +1,9 @@
 //! Pages of 2 MiB made of smaller ones: at once by MADV_COLLAPSE, in the background by khugepaged.
 
 use crate::OsError;
-use crate::mapper::Mapper;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::{HugeAdvice, Vma};
 use crate::system::Call;
-use crate::vma::{HugeAdvice, Vma};
 use pagelab_addr::{Asid, PageSize, Vpn};
 use pagelab_events::{Backing, HugePages};
 use pagelab_translation::{Page, PageTable};

@@ -1,6 +1,7 @@
-use crate::frame_table::FrameTable;
+use crate::frames::frame_table::FrameTable;
+use crate::page_size::PageSizePolicy;
+use crate::spaces::vma::Vma;
 use crate::statistics::OsStatistics;
-use crate::vma::Vma;
 use crate::{Effects, OsError};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_translation::{MapError, Page, PageTable, Translation};
@@ -10,6 +11,7 @@ use std::ops::Range;
 /// map in agreement. It knows nothing of policies.
 pub(crate) struct Mapper<'a, T> {
     pub(crate) frames: &'a mut FrameTable,
+    pub(crate) sizes: &'a mut dyn PageSizePolicy,
     pub(crate) statistics: &'a mut OsStatistics,
     pub(crate) table: &'a mut T,
     pub(crate) directory: &'a mut PageDirectory,

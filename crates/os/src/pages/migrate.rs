@@ -1,7 +1,7 @@
 //! Moving pages: between nodes, as the memory manager wants it, and into restrictive segments and
 //! out of them.
 
-use crate::mapper::{Mapper, first_of};
+use crate::pages::mapper::{Mapper, first_of};
 use pagelab_addr::{PageSize, Pfn};
 use pagelab_translation::{Page, PageTable, Translation};
 
@@ -63,7 +63,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     fn try_to_move_in(&mut self, first: Page, pfn: Pfn, size: PageSize) -> bool {
         let head = Pfn(pfn.0 & !(size.base_pages() - 1));
-        if !self.frames.may_move_in(head, first.id, size) {
+        if !self.frames.wants_to_move(head, first.id, size) {
             return false;
         }
         if let Some(victim) = self.frames.victim(first.id, size)

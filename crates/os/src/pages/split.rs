@@ -1,5 +1,5 @@
 use crate::OsError;
-use crate::mapper::{Mapper, first_of, offset_by};
+use crate::pages::mapper::{Mapper, first_of, offset_by};
 use pagelab_addr::{Asid, PageSize, Pfn};
 use pagelab_translation::{Page, PageTable};
 

@@ -2,8 +2,8 @@
 
 use super::Reclaim;
 use super::lru::Kind;
-use crate::frame_table::{FrameTable, data_size};
-use crate::tag;
+use crate::frames::frame_table::{FrameTable, data_size};
+use crate::frames::tag;
 use pagelab_addr::{PageSize, Pfn};
 
 impl FrameTable {

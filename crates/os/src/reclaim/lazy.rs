@@ -4,8 +4,8 @@
 //! mm/swap.c, Linux 6.12). One that is used again stays: whatever sets its accessed bit counts as a store.
 
 use super::lru::Kind;
-use crate::frame_table::FrameTable;
-use crate::mapper::Mapper;
+use crate::frames::frame_table::FrameTable;
+use crate::pages::mapper::Mapper;
 use pagelab_addr::{Asid, PageSize, Pfn};
 use pagelab_translation::{Page, PageTable};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Lists of pages by their last use (`struct lruvec` in include/linux/mmzone.h), and how old pages are that left.
 
-use crate::frame_lists::FrameLists;
+use crate::frames::frame_lists::FrameLists;
 use pagelab_addr::Pfn;
 
 /// Bits of a word of the bit maps.

@@ -3,7 +3,7 @@
 //! A program that needs memory takes it itself, as a cgroup at its limit does (`try_charge_memcg`): there is no kswapd.
 
 use super::lru::Kind;
-use crate::mapper::{Mapper, offset_by};
+use crate::pages::mapper::{Mapper, offset_by};
 use crate::statistics::ReclaimStatistics;
 use pagelab_addr::{Asid, PageSize, Pfn};
 use pagelab_translation::{Page, PageTable};

@@ -2,9 +2,9 @@
 
 use super::lru::Kind;
 use crate::OsError;
-use crate::frame_table::FrameTable;
-use crate::mapper::Mapper;
-use crate::vma::Vma;
+use crate::frames::frame_table::FrameTable;
+use crate::pages::mapper::Mapper;
+use crate::spaces::vma::Vma;
 use pagelab_addr::{Asid, PageSize, Pfn, Vpn};
 use pagelab_translation::{Page, PageTable};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-use crate::vma::{HugeAdvice, Vma, Vmas};
+use crate::spaces::vma::{HugeAdvice, Vma, Vmas};
 use pagelab_events::HugePages;
 
 /// An address space: one process's VMAs.

@@ -22,7 +22,7 @@ struct Object {
 /// Frames of the pages of each object of shared memory.
 ///
 /// A page of an object that was ever touched has a slot, and the slot's frame knows the slot as
-/// one of its owners: see [`crate::rmap::Owner`].
+/// one of its owners: see [`crate::frames::rmap::Owner`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedMemory {
     objects: Vec<Object>,

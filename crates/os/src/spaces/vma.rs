@@ -1,4 +1,4 @@
-use crate::shared_memory::ObjectId;
+use crate::spaces::shared_memory::ObjectId;
 use pagelab_addr::Vpn;
 use pagelab_events::{Backing, Protection};
 use std::collections::BTreeMap;

@@ -81,7 +81,7 @@ impl UtopiaConfig {
     /// The segments of a memory. That of 2 MiB pages is only where there can be such.
     pub(super) fn segments(&self, memory: &OsConfig) -> RestSegs {
         let policy = memory.page_policy;
-        let large = policy != PagePolicy::Base && !policy.is_of_folios();
+        let large = policy != PagePolicy::BASE && !policy.is_of_folios();
         let mib = |mib: u32| u64::from(mib) << 20;
         let large = if large { mib(self.large_mib) } else { 0 };
         // A size out of bounds is refused when the memory is made.

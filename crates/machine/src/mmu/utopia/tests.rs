@@ -29,7 +29,7 @@ fn config() -> impl Strategy<Value = MachineConfig> {
     (switches, sizes, caches, (1..4u32, 0..4u32)).prop_map(
         |(switches, (small, large, ways), caches, costly)| {
             let mut config = small_machine(u64::from(FRAMES) * 4096);
-            config.memory.page_policy = PagePolicy::Thp;
+            config.memory.page_policy = PagePolicy::THP;
             let utopia = &mut config.utopia;
             (utopia.small_mib, utopia.large_mib, utopia.ways) = (small, large, ways);
             [

@@ -342,7 +342,7 @@ fn capacities(config: &MachineConfig) -> [Option<u64>; GRAINS.len()] {
     let tlb = &config.tlb;
     let larger = [tlb.l1_2m, tlb.l2_2m.or(Some(tlb.l2_4k))].into_iter();
     let larger: u64 = larger.flatten().map(|array| u64::from(array.entries)).sum();
-    let has_larger = config.memory.page_policy != PagePolicy::Base;
+    let has_larger = config.memory.page_policy != PagePolicy::BASE;
     [
         Some(MARGIN * lines(config)),
         Some(MARGIN * pages(config)),

@@ -1,0 +1,6 @@
+//! Mapped pages: entered, taken out, split, collapsed and moved.
+
+pub(crate) mod collapse;
+pub(crate) mod mapper;
+mod migrate;
+mod split;
