@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pagelab import units
 from pagelab.answer import Advice
+from pagelab.pages import RESERVED
 
 if TYPE_CHECKING:
     from pagelab.results import Comparison, Run
@@ -38,7 +39,7 @@ def to_have(comparison: Comparison, run: Run) -> list[Advice]:
             "reserved at boot (hugepagesz=1G hugepages=N); Linux gives them in no other way."
         )
         return [Advice(words=words)]
-    if run.pages == "reserved":
+    if run.pages in RESERVED:
         return [Advice(words="Linux reserves no blocks for programs; FreeBSD does.")]
     if run.pages == "madvise":
         if setting in ("always", "madvise"):

@@ -150,7 +150,7 @@ def simulate(
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
     "here": the preset of this processor's kind unless given, for built-in programs "dpt-paper".
     `pages` is the page size that memory is backed with where it can be ("4K", "64K", "2M", "1G",
-    "madvise", "reserved"), `seed` that of everything random. With `parallel` the source is cut
+    "madvise", "reserved", ...), `seed` that of everything random. With `parallel` the source is cut
     into pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of
     a scheduler, by its workers.
 

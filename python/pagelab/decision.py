@@ -64,6 +64,7 @@ def subject(base: Run, run: Run) -> str:
     named = {
         "madvise": "2 MB pages where the program asks for them",
         "reserved": "2 MB blocks that are reserved",
+        "quicksilver": "2 MB pages as Quicksilver makes them",
     }
     pages = named.get(run.pages, f"{sizes} pages")
     if run.pages == base.pages:

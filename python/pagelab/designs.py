@@ -16,7 +16,19 @@ from pagelab.design import Design as Design
 from pagelab.design import changed, names, usual
 
 PageSize = Literal[
-    "4K", "16K", "32K", "64K", "128K", "256K", "512K", "1M", "2M", "1G", "madvise", "reserved"
+    "4K",
+    "16K",
+    "32K",
+    "64K",
+    "128K",
+    "256K",
+    "512K",
+    "1M",
+    "2M",
+    "1G",
+    "madvise",
+    "reserved",
+    "quicksilver",
 ]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pagelab import units
 from pagelab.counts import Blocks
-from pagelab.pages import largest
+from pagelab.pages import RESERVED, largest
 
 if TYPE_CHECKING:
     from pagelab.results import Comparison, Run
@@ -97,7 +97,7 @@ def _sentence(run: Run) -> str:
         return f"{none}{_later(run)}"
     eligible_blocks = f"{asked:,} eligible block{'s' if asked > 1 else ''}"
     text = f"{blocks.given:,} of {eligible_blocks} got a {size} page"
-    if run.pages == "reserved":
+    if run.pages in RESERVED:
         text = (
             f"{blocks.given:,} of {eligible_blocks} of {size} reserved, "
             f"{run.os.promoted:,} became one page"

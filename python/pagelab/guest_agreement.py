@@ -130,7 +130,7 @@ def compare(
 
     """
     size = pages.parse(size)
-    if size in ("1G", "madvise", "reserved"):
+    if size in ("1G", *pages.CONDITIONAL):
         raise UsageError(f"{size} pages cannot be compared: give 4K, 64K, 2M or several (2M+64K)")
     counted = _in_guest(where, machine, command, size, memory_max)
     if memory_max is not None:

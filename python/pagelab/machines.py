@@ -128,6 +128,7 @@ class Machine(MachineBase):
             "2M",
             "thp-madvise",
             "reserved",
+            "quicksilver",
             "1G",
         ]
         | None = None,

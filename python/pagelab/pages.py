@@ -3,7 +3,7 @@
 from pagelab.errors import UsageError, unknown
 
 # The operating system's policies that they stand for, `memory.page_policy` of the machine. Between
-# 4K and 2M they are those of Linux's folios; `madvise` is 2M where the program asks for it.
+# 4K and 2M they are those of Linux's folios.
 SIZES = {
     "4K": "base",
     **{size: size for size in ("16K", "32K", "64K", "128K", "256K", "512K", "1M")},
@@ -11,7 +11,12 @@ SIZES = {
     "1G": "1G",
     "madvise": "thp-madvise",
     "reserved": "reserved",
+    "quicksilver": "quicksilver",
 }
+# Pages of 2 MiB made of blocks that are reserved.
+RESERVED = ("reserved", "quicksilver")
+# Pages of 2 MiB under a condition: the program asks for them, or has touched so much.
+CONDITIONAL = ("madvise", *RESERVED)
 
 
 def parse(text: str) -> str:
@@ -24,7 +29,7 @@ def parse(text: str) -> str:
     if len(sizes) == 1:
         return sizes[0]
     for size in sizes:
-        if size in ("4K", "1G", "madvise", "reserved"):
+        if size in ("4K", "1G", *CONDITIONAL):
             raise UsageError(f"{text}: {size} goes with no other size")
     if len(set(sizes)) < len(sizes):
         raise UsageError(f"{text} names a size twice")
@@ -65,4 +70,4 @@ def largest(size: str) -> str:
     ('2M', '2M')
     """
     first = size.partition("+")[0]
-    return "2M" if first in ("madvise", "reserved") else first
+    return "2M" if first in CONDITIONAL else first

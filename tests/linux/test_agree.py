@@ -49,6 +49,6 @@ def test_a_program_with_less_memory_is_in_a_group_before_it_begins() -> None:
 
 def test_pages_that_no_setting_gives_are_refused() -> None:
     machine = guest.Machine(Path("image"), Path("init"), cpus=1)
-    for size in ("1G", "madvise", "reserved"):
+    for size in ("1G", "madvise", "reserved", "quicksilver"):
         with pytest.raises(UsageError, match=size):
             guest_agreement.compare(layout.find(), machine, ["true"], size, "linux")

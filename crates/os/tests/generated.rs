@@ -110,6 +110,7 @@ fn policy() -> impl Strategy<Value = PagePolicy> {
         1 => Just(PagePolicy::THP_MADVISE),
         1 => (2u32..=8).prop_map(PagePolicy::folio),
         2 => Just(PagePolicy::RESERVED),
+        2 => Just(PagePolicy::QUICKSILVER),
     ]
 }
 

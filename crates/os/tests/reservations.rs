@@ -10,9 +10,13 @@ use support::{Machine, MapTable, Placement, config, map};
 const REGION: u64 = 512;
 
 fn machine(mib: u64) -> Machine<MapTable> {
+    of_policy(PagePolicy::RESERVED, mib)
+}
+
+fn of_policy(policy: PagePolicy, mib: u64) -> Machine<MapTable> {
     let config = OsConfig {
         memory_bytes: mib << 20,
-        ..config(PagePolicy::RESERVED, 0.0)
+        ..config(policy, 0.0)
     };
     Machine::new(config, MapTable::new(Placement::None))
 }
@@ -44,6 +48,39 @@ fn a_region_that_is_touched_whole_becomes_a_huge_page() {
     machine.check();
     machine.check_contents();
     machine.check_end(0..1);
+}
+
+/// The 64th page makes the block one page (`vm.reserv.sync_popthreshold` of Quicksilver's Sync-64), all of which is
+/// data then; what nobody touched reads as zeros.
+#[test]
+fn quicksilver_makes_a_huge_page_of_a_region_touched_in_part() {
+    let mut machine = of_policy(PagePolicy::QUICKSILVER, 32);
+    map(&mut machine, 0, 0..2 * REGION);
+    for (count, vpn) in (0..64).map(|n| n * 5 % REGION).enumerate() {
+        assert_eq!(machine.os.resident_bytes(), count as u64 * PAGE_BYTES);
+        assert_eq!(statistics(&machine).promoted, 0);
+        machine.store(0, vpn, vpn + 1).unwrap();
+    }
+    let whole = machine.os.resident_bytes();
+    assert_eq!(
+        (statistics(&machine).promoted, whole),
+        (1, REGION * PAGE_BYTES)
+    );
+    let faults = statistics(&machine).faults;
+    for vpn in 0..REGION {
+        machine.load(0, vpn).unwrap();
+    }
+    assert_eq!(statistics(&machine).faults, faults);
+    // A second region of which too few are touched, in a child, too.
+    for vpn in REGION..REGION + 63 {
+        machine.store(0, vpn, vpn).unwrap();
+    }
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    machine.store(0, REGION + 63, 1).unwrap();
+    assert_eq!(statistics(&machine).promoted, 1);
+    machine.check();
+    machine.check_contents();
+    machine.check_end(0..2);
 }
 
 #[test]

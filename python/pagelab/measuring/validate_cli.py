@@ -43,7 +43,7 @@ from pagelab.measuring.looks import Watch
 from pagelab.measuring.native import HugePages, Native
 from pagelab.measuring.result import Conditions, Measurement
 from pagelab.measuring.suite import Program
-from pagelab.pages import parse
+from pagelab.pages import CONDITIONAL, parse
 
 
 class Machine(NamedTuple):
@@ -252,7 +252,7 @@ def agree(asked: Asked, say: probe.Say, notes: Console, quiet: bool) -> Validati
 def _larger(text: str, pages: HugePages, *, allow_tuning: bool) -> list[str]:
     """The page sizes to compare with 4K, ascending. Raises UsageError for what cannot be had."""
     wanted = {parse(part) for part in text.split(",")} - {native.SMALL}
-    for size in wanted & {"1G", "madvise", "reserved"}:
+    for size in wanted & {"1G", *CONDITIONAL}:
         raise UsageError(f"programs run natively with pages from 4K to 2M, not {size}")
     between = sorted(wanted - {native.HUGE}, key=units.parse_size)
     if between and pages.policy is None:

@@ -26,7 +26,7 @@ pub enum PagePolicy {
 const GIGANTIC: Orders = 1 << PageSize::Huge1G.order();
 
 /// The names, the usual one of each first.
-const NAMES: [(&str, PagePolicy); 21] = [
+const NAMES: [(&str, PagePolicy); 22] = [
     ("base", PagePolicy::BASE),
     ("4K", PagePolicy::BASE),
     ("16K", PagePolicy::folio(2)),
@@ -47,6 +47,7 @@ const NAMES: [(&str, PagePolicy); 21] = [
     ("2M", PagePolicy::THP),
     ("thp-madvise", PagePolicy::THP_MADVISE),
     ("reserved", PagePolicy::RESERVED),
+    ("quicksilver", PagePolicy::QUICKSILVER),
     ("1G", PagePolicy::HUGE_1G),
 ];
 
@@ -125,6 +126,8 @@ impl PagePolicy {
     pub const RESERVED: Self = PagePolicy::Reserved {
         promotes_at: PageSize::Large2M.base_pages(),
     };
+    /// Reserved blocks that become one page when 64 were (Quicksilver's Sync-64).
+    pub const QUICKSILVER: Self = PagePolicy::Reserved { promotes_at: 64 };
 
     /// Pages of 2^`order` 4 KiB, `order` 2 to 9: a size set to `always`, and no other.
     pub const fn folio(order: u32) -> Self {

@@ -1,5 +1,6 @@
 //! Blocks that are reserved at the first touch, whose pages become one page when enough of them are used: all 512 in
-//! FreeBSD (`vm_reserv_is_full`, `pmap_promote_pde`).
+//! FreeBSD (`vm_reserv_is_full`, `pmap_promote_pde`), 64 in Quicksilver, which zeroes the others then (Zhu, Cox and
+//! Rixner, USENIX ATC 2020: Sync-64).
 
 use super::{Orders, PageSizePolicy};
 use crate::spaces::vma::Vma;
