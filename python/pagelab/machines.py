@@ -136,6 +136,7 @@ class Machine(MachineBase):
         khugepaged: Mapping[str, Any] | None = None,
         defrag: Literal["always", "madvise", "never"] | None = None,
         reclaim: Mapping[str, Any] | None = None,
+        huge_code: bool | None = None,
         zero_page: bool | None = None,
         stack_limit: int | str | None = None,
     ) -> "Machine":

@@ -59,6 +59,9 @@ pub struct OsConfig {
     /// Pages leave for a swap device or their files when memory is short. None: a run that is short of memory ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<ReclaimConfig>,
+    /// Code of files is copied into pages of 2 MiB as it is mapped, where it fills them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub huge_code: bool,
     /// Loads from memory that was never written share a frame of zeros, as in Linux. A stream of
     /// loads alone then reads the same lines over and over.
     pub zero_page: bool,
@@ -86,6 +89,7 @@ impl Default for OsConfig {
             khugepaged: None,
             defrag: Defrag::default(),
             reclaim: None,
+            huge_code: false,
             zero_page: false,
             stack_limit: 8 << 20,
         }

@@ -11,6 +11,7 @@ from pagelab.advising import perf_stat
 from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.annotating import By
 from pagelab.machine import MachineBase
+from pagelab.measuring import kind
 from pagelab.results import Comparison, Run
 from pagelab.window import OF_PROGRAMS
 
@@ -72,9 +73,15 @@ def ask(
     Each recording ends after so many `seconds`. Raises PagelabError when it cannot be recorded.
     """
     own = _PAGES[advice.huge_pages() or "never"]
+    named = machine or kind.describe()[0]
+    described = named if isinstance(named, MachineBase) else MachineBase(named)
 
     def simulated(
-        environment: dict[str, str], pages: list[str], *, sites: bool = False
+        environment: dict[str, str],
+        pages: list[str],
+        machine: MachineBase = described,
+        *,
+        sites: bool = False,
     ) -> Comparison:
         """Comparison of page sizes, simulated while the program is recorded."""
         with _given(environment), _output_thrown_away():
@@ -99,9 +106,8 @@ def ask(
     ended = _ended(unchanged)
     notes: list[str] = []
     for one in candidates:
-        # Code has one size of pages in the model, and the program's own choice is not recorded.
-        if one.thp == "own" and "PAGELAB_CODE" not in one.environment:
-            with_it = simulated(one.environment, [_size(one, own)])
+        if one.thp == "own":
+            with_it = simulated(*_modelled(one, described, own))
             ended |= _ended(with_it)
             run = runs[one.name] = with_it.runs[0]
             if said := granted.why_none(run) or granted.fell_back(run):
@@ -132,6 +138,16 @@ def ask(
         perf_stat.command(found, command),
         perf_stat.expected(found, runs),
     )
+
+
+def _modelled(
+    candidate: Candidate, machine: MachineBase, own: str
+) -> tuple[dict[str, str], list[str], MachineBase]:
+    """Variables of a recording, page sizes and machine that a candidate is simulated with."""
+    if "PAGELAB_CODE" in candidate.environment:
+        # The machine copies code, and the library, whose work would be recorded, does not.
+        return {}, [own], machine.set("memory.huge_code=true")
+    return candidate.environment, [_size(candidate, own)], machine
 
 
 def _size(candidate: Candidate, own: str) -> str:

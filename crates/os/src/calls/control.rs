@@ -110,6 +110,7 @@ impl<T: PageTable> Call<'_, T> {
             ..Vma::anonymous(range)
         };
         self.add_vma(asid, vma)?;
+        self.copy_code(asid, &vma)?;
         self.place_eagerly(asid, &vma)
     }
 
@@ -190,7 +191,7 @@ impl<T: PageTable> Call<'_, T> {
     }
 
     /// Changes the VMAs of a range; they part from or merge with their neighbours.
-    fn change_vmas(&mut self, asid: Asid, range: Range<u64>, change: impl Fn(&mut Vma)) {
+    pub(super) fn change_vmas(&mut self, asid: Asid, range: Range<u64>, change: impl Fn(&mut Vma)) {
         let vmas = &mut self.space(asid).vmas;
         for mut vma in vmas.remove(range) {
             change(&mut vma);

@@ -1,5 +1,6 @@
 //! System calls about memory, eager placement of what they map, and memory that an event says was touched.
 
+mod code;
 mod control;
 mod eager;
 mod fork;
