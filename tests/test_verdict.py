@@ -69,6 +69,22 @@ def test_of_operating_systems_what_differs_most_is_said_first() -> None:
     assert _headline(both) == "Under foliomap this program would take as long as under linux."
 
 
+def test_another_operating_system_is_not_spoken_of_for_less_than_anybody_notices() -> None:
+    comparison = _with_cycles(
+        radix=_parts(200), radix_2M=_parts(100), dpt_2M=_parts(97), ideal_2M=_parts(0)
+    )
+    linux, large, other, _ = comparison.runs
+    other = other.model_copy(update={"design": "radix:os=linux-6.12"})
+    alike = comparison.model_copy(update={"runs": [linux, large, other]}).answer
+    # 1100 cycles against 1000 and 997.
+    assert alike.headline.startswith("Yes: 2 MB pages would run this program 10.0 % faster")
+    assert alike.advice != []
+    cycles = large.cycles.model_copy(update={"elapsed": 1010, "total": 1010})
+    slower = large.model_copy(update={"cycles": cycles})
+    told = comparison.model_copy(update={"runs": [linux, slower, other]}).answer
+    assert told.headline.startswith("Yes: radix:os=linux-6.12 with 2 MB pages would run")
+
+
 def test_page_sizes_are_said_to_help_with_memory_and_what_to_type() -> None:
     comparison = _with_cycles(
         radix=_parts(24, faults=80, zeroing=30),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pagelab import first_touch, sampling
@@ -26,7 +25,7 @@ def decide(comparison: Comparison) -> Decision:
     """Decision by the runs on one machine."""
     base = comparison.baseline
     asked = _asked(comparison)
-    best = max(_rivals(comparison), key=_standing_out(comparison, asked), default=None)
+    best = _best(comparison, asked)
     gain = None if best is None else _gain(comparison, best)
     between = None if best is None else first_touch.gains(comparison, best)
     effect = _effect(asked, gain)
@@ -51,11 +50,26 @@ def decide(comparison: Comparison) -> Decision:
     )
 
 
-def _standing_out(comparison: Comparison, asked: Asked) -> Callable[[Run], float]:
-    """Order of runs, whose last is spoken of."""
+def _best(comparison: Comparison, asked: Asked) -> Run | None:
+    """The run that is spoken of: the fastest, or of operating systems the most different.
+
+    Another operating system is not spoken of where the baseline's is as good.
+    """
+    rivals = _rivals(comparison)
     if asked == "operating system":
-        return lambda run: abs(comparison.speedup(run) - 1)
-    return comparison.speedup
+        return max(rivals, key=lambda run: abs(comparison.speedup(run) - 1), default=None)
+    best = max(rivals, key=comparison.speedup, default=None)
+    if best is None:
+        return None
+    enough = comparison.speedup(best) - NOTICEABLE
+    alike = (
+        run
+        for run in rivals
+        if (run.pages, run.without_system) == (best.pages, best.without_system)
+        and run.system == comparison.baseline.system
+        and comparison.speedup(run) > enough
+    )
+    return next(alike, best)
 
 
 def subject(base: Run, run: Run) -> str:
