@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pagelab.counts import AccountingWork
-
 if TYPE_CHECKING:
     from pagelab.results import Comparison, Run
 
 
 def lines(comparison: Comparison) -> list[str]:
-    """A sentence for each run, where runs differ by their accounting schemes."""
-    if len({_scheme(run) for run in comparison.runs}) < 2:
-        return []
-    found = [(run, _said(run)) for run in comparison.runs]
-    return [f"{comparison.label(run)}: {said}." for run, said in found if said]
+    """A sentence for each page table and page size that operating systems differ with.
+
+    Cache lines of metadata are in the result beside the atomic operations.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in comparison.runs:
+        if run.os.accounting is not None:
+            groups.setdefault(f"{run.without_system} {run.pages}", []).append(run)
+    return [
+        f"{name}: atomic operations of accounting a page under "
+        f"{', '.join(run.system for run in runs)}: {parts}."
+        for name, runs in groups.items()
+        if (parts := _differing(runs))
+    ]
 
 
-def _scheme(run: Run) -> str:
-    # The machine has no key that is as by default.
-    scheme: str = run.machine.get("memory", {}).get("accounting", "mm_owner")
-    return scheme
-
-
-def _said(run: Run) -> str:
-    work = run.os.accounting
-    if work is None:
-        return ""
-    kinds = {"fork()": work.fork, "faults": work.fault, "unmapping": work.unmap}
-    parts = [f"{kind} {_price(one)}" for kind, one in kinds.items() if one.pages]
-    return f"accounting takes atomic operations, and cache lines of metadata, in {', '.join(parts)}"
-
-
-def _price(work: AccountingWork) -> str:
-    return (
-        f"{work.atomics:,} and {work.lines:,} "
-        f"({work.atomics / work.pages:.2f} and {work.lines / work.pages:.2f} a page)"
+def _differing(runs: list[Run]) -> str:
+    """The kinds of work that cost more under one than under another, with what they cost."""
+    kinds = {"fork()": "fork", "faults": "fault", "unmapping": "unmap"}
+    found = {}
+    for kind, name in kinds.items():
+        works = [getattr(run.os.accounting, name) for run in runs]
+        if all(work.pages for work in works):
+            found[kind] = [f"{work.atomics / work.pages:.2f}" for work in works]
+    return "; ".join(
+        f"{kind} {', '.join(costs)}" for kind, costs in found.items() if len(set(costs)) > 1
     )
