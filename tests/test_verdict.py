@@ -60,7 +60,7 @@ def test_of_operating_systems_what_differs_most_is_said_first() -> None:
         "memory (3.01 GiB). Under foliomap it would take as long."
     )
     assert answer.reason == (
-        "Page faults and unmapping would take 60.0 % of the time under linux instead of 10.0 %."
+        "Page faults and unmapping would take 60.0 % of linux's time instead of 10.0 %."
     )
     assert answer.advice == []
     both = comparison.model_copy(

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
 
 
 def lines(comparison: Comparison) -> list[str]:
-    """A sentence for each page table and page size that operating systems differ with.
+    """A sentence for each page table and page size that accounting schemes differ with.
 
     Cache lines of metadata are in the result beside the atomic operations.
     """
+    if len({_scheme(run) for run in comparison.runs}) < 2:
+        return []
     groups: dict[str, list[Run]] = {}
     for run in comparison.runs:
         if run.os.accounting is not None:
@@ -23,6 +25,12 @@ def lines(comparison: Comparison) -> list[str]:
         for name, runs in groups.items()
         if (parts := _differing(runs))
     ]
+
+
+def _scheme(run: Run) -> str:
+    # The machine has no key that is as by default.
+    scheme: str = run.machine.get("memory", {}).get("accounting", "mm_owner")
+    return scheme
 
 
 def _differing(runs: list[Run]) -> str:

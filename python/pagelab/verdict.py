@@ -210,7 +210,7 @@ def _times(share: float) -> str:
 def _time_of(comparison: Comparison, decision: Decision) -> str:
     base = comparison.baseline
     if decision.asked == "operating system":
-        return f"the time under {base.system}"
+        return f"{base.system}'s time"
     if decision.asked == "page size":
         return f"the time with {base.pages} pages"
     return f"{base.design}'s time" if decision.asked == "page table" else "the baseline's time"
