@@ -281,6 +281,13 @@ class Accounting(Model):
     split: AccountingWork
 
 
+class Fork(Model):
+    """Work of one fork: entries of pages that it copied, and pages of the page table it made."""
+
+    entries: Natural
+    table_pages: Natural
+
+
 class Tiers(Model):
     """Counts of the `tiered` manager; `hot` and `cold` are pages of each of two nodes."""
 
@@ -341,6 +348,7 @@ class Os(Model):
     ignored_events: Natural = 0
     forks: Natural = 0
     entries_forked: Natural = 0
+    largest_fork: Fork | None = None
     resident_bytes: Natural
     peak_resident_bytes: Natural
     partly_mapped_bytes: Natural = 0

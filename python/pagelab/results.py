@@ -163,6 +163,19 @@ class Run(Table):
         return self.os.peak_resident_bytes + self.os.peak_table_bytes
 
     @property
+    def longest_fork(self) -> float | None:
+        """Seconds that the largest fork took for memory; None where nothing forked.
+
+        The child's entries and page tables, by the machine's costs (`cost`).
+        """
+        fork = self.os.largest_fork
+        if fork is None:
+            return None
+        cost = self.machine["cost"]
+        nanoseconds = fork.entries * cost["entry_ns"] + fork.table_pages * cost["table_page_ns"]
+        return float(nanoseconds) * 1e-9
+
+    @property
     def lacks_memory(self) -> bool:
         """True if it ended for want of memory, and more of it would help.
 

@@ -31,6 +31,10 @@ def _share(*parts: str) -> Callable[[Comparison, Run], str]:
     return lambda _, run: f"{100 * sum(run.share(part) for part in parts):.1f}"
 
 
+def _microseconds(seconds: float | None) -> str:
+    return "\N{EN DASH}" if seconds is None else f"{seconds * 1e6:.3g} µs"
+
+
 _COLUMNS = {
     "design": Column("design", lambda _, run: run.design + ("" if run.complete else "*")),
     "pages": Column("pages", lambda _, run: run.pages),
@@ -50,6 +54,7 @@ _COLUMNS = {
     "tables": Column("tables", lambda _, run: units.size(run.os.peak_table_bytes)),
     "table": Column("design", lambda _, run: run.without_system + ("" if run.complete else "*")),
     "system": Column("OS", lambda _, run: run.system),
+    "fork": Column("fork()", lambda _, run: _microseconds(run.longest_fork)),
     "copies": Column("copies", lambda _, run: units.count(run.os.cow_copies)),
     "kept": Column("kept", lambda _, run: units.count(run.os.cow_reuses)),
     "memory": Column("memory", lambda _, run: units.size(run.memory)),
@@ -67,9 +72,9 @@ _OF_PAGES = (
     *("design", "pages", "speed", "cycles", "data", "translation", "faults", "zeroing", "mpki"),
     "memory",
 )
-# And operating systems: pages that stores after a fork copied, and that they kept.
+# And operating systems: the longest fork, pages that stores after it copied, and that they kept.
 _OF_SYSTEMS = (
-    *("table", "system", "pages", "speed", "cycles", "translation", "faults", "copies", "kept"),
+    *("table", "system", "pages", "speed", "cycles", "faults", "fork", "copies", "kept"),
     "memory",
 )
 
@@ -188,7 +193,8 @@ def legend(comparison: Comparison) -> str:
         )
     elif _COLUMNS["system"] in shown:
         words = (
-            "transl., faults: percent of cycles spent translating, in faults and unmapping. "
+            "faults: percent of cycles spent in faults and unmapping. fork(): the longest, "
+            "copying entries and making page tables. "
             "copies, kept: pages that stores after a fork copied, or kept. memory: peak, with "
             "page tables."
         )

@@ -39,7 +39,8 @@ pub use reclaim::ReclaimConfig;
 pub use spaces::mapping::Mapping;
 pub use spaces::memory_map::MemoryCell;
 pub use statistics::{
-    BlockStatistics, BySize, CompactionStatistics, FileStatistics, HashedStatistics,
-    KhugepagedStatistics, OsStatistics, OutsideStatistics, ReclaimStatistics, SegmentStatistics,
+    BlockStatistics, BySize, CompactionStatistics, FileStatistics, ForkStatistics,
+    HashedStatistics, KhugepagedStatistics, OsStatistics, OutsideStatistics, ReclaimStatistics,
+    SegmentStatistics,
 };
 pub use system::Os;

@@ -28,6 +28,15 @@ pub struct BlockStatistics {
     pub read_first: u64,
 }
 
+/// Work of one fork.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkStatistics {
+    /// Entries of pages, of any size, that it copied.
+    pub entries: u64,
+    /// Pages of the page table that it made.
+    pub table_pages: u64,
+}
+
 /// A count for each page size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BySize {
@@ -286,6 +295,9 @@ pub struct OsStatistics {
     pub forks: u64,
     /// Entries that forks copied.
     pub entries_forked: u64,
+    /// The fork that copied most of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_fork: Option<ForkStatistics>,
     /// Bytes of the programs' data in memory.
     pub resident_bytes: u64,
     /// The most that this ever was.

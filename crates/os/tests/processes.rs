@@ -5,7 +5,7 @@ mod support;
 use pagelab_addr::{PAGE_BYTES, PageSize};
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{OsConfig, OsError, PagePolicy};
-use pagelab_translation::{Frames, Translation};
+use pagelab_translation::{Frames, Radix, RadixConfig, Translation};
 use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
 
 #[test]
@@ -75,6 +75,34 @@ fn fork_copies_only_what_is_written() {
     assert_eq!(machine.os.statistics(&machine.table).cow_copies, 40);
     machine.check();
     machine.check_contents();
+}
+
+/// Of three forks the one that copies most entries is kept, with the child's page tables: 700 pages lie in two of the
+/// last level.
+#[test]
+fn the_largest_fork_is_known() {
+    let table = Radix::new(&RadixConfig::default(), 1).unwrap();
+    let mut machine = Machine::new(config(PagePolicy::BASE, 0.0), table);
+    let memory = Control::Map {
+        addr: 0,
+        len: 700 * PAGE_BYTES,
+        prot: READ_WRITE,
+        backing: Backing::Anonymous,
+        populate: false,
+    };
+    machine.control(0, memory).unwrap();
+    let largest = |machine: &Machine<Radix>| {
+        let largest = machine.os.statistics(&machine.table).largest_fork;
+        largest.map(|fork| (fork.entries, fork.table_pages))
+    };
+    assert_eq!(largest(&machine), None);
+    for (child, touched, known) in [(1, 10, (10, 4)), (2, 700, (700, 5)), (3, 700, (700, 5))] {
+        for vpn in 0..touched {
+            machine.store(0, vpn, vpn).unwrap();
+        }
+        machine.control(0, Control::Fork { child }).unwrap();
+        assert_eq!(largest(&machine), Some(known), "fork {child}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
-use crate::OsError;
 use crate::pages::mapper::{Mapper, offset_by};
 use crate::spaces::address_space::AddressSpace;
 use crate::spaces::vma::{AtFork, Vma};
 use crate::system::Call;
+use crate::{ForkStatistics, OsError};
 use pagelab_addr::Asid;
 use pagelab_events::Control;
 use pagelab_translation::{Page, PageTable, Translation};
@@ -24,6 +24,7 @@ impl<T: PageTable> Call<'_, T> {
             self.carry_out(child, &Control::Exit { status: 0 })?;
         }
         self.mapper.statistics.forks += 1;
+        let before = self.mapper.work_of_fork();
         let AddressSpace {
             heap,
             announced,
@@ -46,11 +47,33 @@ impl<T: PageTable> Call<'_, T> {
                 self.mapper.share(parent, child, &vma)?;
             }
         }
+        self.mapper.note_fork(before);
         Ok(())
     }
 }
 
 impl<T: PageTable> Mapper<'_, T> {
+    /// Work of forks in this event so far.
+    fn work_of_fork(&self) -> ForkStatistics {
+        ForkStatistics {
+            entries: self.effects.entries_forked,
+            table_pages: self.effects.work.table_frames,
+        }
+    }
+
+    /// Notes a fork, if it is the largest yet.
+    fn note_fork(&mut self, before: ForkStatistics) {
+        let after = self.work_of_fork();
+        let entries = after.entries - before.entries;
+        let largest = &mut self.statistics.largest_fork;
+        if largest.is_none_or(|largest| entries > largest.entries) {
+            *largest = Some(ForkStatistics {
+                entries,
+                table_pages: after.table_pages - before.table_pages,
+            });
+        }
+    }
+
     /// True if fork copies entries. Shared memory, and files of which no page was written, are left
     /// for the child to fault in (`vma_needs_copy` in mm/memory.c).
     fn is_copied(&self, parent: Asid, vma: &Vma) -> bool {
