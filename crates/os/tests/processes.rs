@@ -77,8 +77,7 @@ fn fork_copies_only_what_is_written() {
     machine.check_contents();
 }
 
-/// Of three forks the one that copies most entries is kept, with the child's page tables: 700 pages lie in two of the
-/// last level.
+/// The fork that copies most entries is kept, with the child's page tables: 700 pages lie in two of the last level.
 #[test]
 fn the_largest_fork_is_known() {
     let table = Radix::new(&RadixConfig::default(), 1).unwrap();
