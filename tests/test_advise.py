@@ -161,6 +161,28 @@ def test_memory_that_nobody_saw_is_not_compared() -> None:
     assert "memory" not in verdict.headline(verdict.decide(_with_peak(made, 0)))
 
 
+@pytest.mark.parametrize(("times", "effect"), [(2.0, "faster"), (60.0, "cannot be told")])
+def test_a_setting_that_is_slow_now_and_then_is_said_to_be(times: float, effect: str) -> None:
+    """Two rounds of twenty take so many times as long as unchanged, the others a quarter."""
+    made = rounds.made_up(random.Random(5), 4.0, 0.01, 20)
+    base, with_it = made.base.runs, made.others[0].runs
+    for at in (3, 11):
+        with_it[at] = dataclasses.replace(with_it[at], user=times * base[at].user)
+    advice = verdict.decide(made)
+    [found] = advice.verdicts
+    assert found.effect == effect
+    assert found.slower == 2
+    assert found.cpu.median == pytest.approx(4, rel=0.05)
+    spent = [sum(run.cpu for run in trial.runs) for trial in (made.base, made.others[0])]
+    assert found.overall == pytest.approx(spent[0] / spent[1])
+    if effect == "faster":
+        said = (
+            f"Over all rounds together it is {found.overall:.2f} times, since 2 of them were worse"
+        )
+        assert said in verdict.headline(advice)
+        assert f"20 rounds, {found.overall:.2f} over all)" in verdict.quoted(advice, "it", "here")
+
+
 def _with_peak(trials: Trials, peak: int) -> Trials:
     one = trials.others[0]
     seen = Trial(one.candidate, one.runs, Resident(peak, one.resident.huge))

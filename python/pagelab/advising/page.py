@@ -97,10 +97,11 @@ def _ticks(low: float, high: float, at: Any) -> list[Tick]:
 def _cells(saved: Saved) -> Iterable[tuple[str, list[str]]]:
     model = any(one.predicted is not None for one in saved.tried)
     blank = [""] if model else []
-    yield "unchanged", [_interval(saved.noise), "", *blank, *_memory(saved.unchanged), "itself"]
+    yield "unchanged", [_interval(saved.noise), "", "", *blank, *_memory(saved.unchanged), "itself"]
     for one in sorted(saved.tried, key=lambda one: -one.faster.median):
         predicted = [] if not model else [f"{one.predicted:.2f}" if one.predicted else ""]
-        gains = [_interval(one.faster), _interval(one.faster_wall)]
+        overall = "" if one.faster_overall is None else f"{one.faster_overall:.2f}"
+        gains = [_interval(one.faster), overall, _interval(one.faster_wall)]
         yield one.name, [*gains, *predicted, *_memory(one), one.effect]
 
 
@@ -118,7 +119,16 @@ def _memory(one: Tried) -> list[str]:
 def render(saved: Saved, model: Comparison | None = None) -> str:
     """The page as HTML; the report of a `model` is beside it."""
     perf = (saved.model or {}).get("perf")
-    heads = ["times faster", "by wall clock", "predicted", "in huge pages", "faults", "peak", ""]
+    heads = [
+        "times faster",
+        "over all",
+        "by wall clock",
+        "predicted",
+        "in huge pages",
+        "faults",
+        "peak",
+        "",
+    ]
     if all(one.predicted is None for one in saved.tried):
         heads.remove("predicted")
     program = " ".join(saved.command)

@@ -78,6 +78,8 @@ class Setting(Idle):
     effect: str
     faster: Interval
     faster_wall: Interval
+    faster_overall: float | None
+    slower_rounds: Natural
     rounds_needed: Natural | None
     predicted: float | None
 

@@ -12,7 +12,7 @@ from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, t
 from pagelab.advising.why import Why
 
 SCHEMA = "pagelab.advice/2"
-_HEAD = ("setting", "times faster", "", "model", "huge", "faults", "peak")
+_HEAD = ("setting", "times faster", "overall", "", "model", "huge", "faults", "peak")
 _SHORT = {"no difference": "same", "cannot be told": "unclear"}
 
 
@@ -26,18 +26,21 @@ def interval(ratio: Ratio) -> str:
 def _rows(advice: Advice) -> list[tuple[str, ...]]:
     """The head and the rows; without what was predicted where nothing was."""
     rows: list[tuple[str, ...]] = [
-        ("unchanged", interval(advice.noise), "(itself)", "", *_memory(advice.trials.base))
+        ("unchanged", interval(advice.noise), "", "(itself)", "", *_memory(advice.trials.base))
     ]
     for one in sorted(advice.verdicts, key=lambda one: -one.cpu.median):
         name, effect = one.trial.candidate.name, one.effect
         predicted = advice.predicted.get(name)
         model = "" if predicted is None else f"{predicted:.2f}"
         rows.append(
-            (name, interval(one.cpu), _SHORT.get(effect, effect), model, *_memory(one.trial))
+            (
+                *(name, interval(one.cpu), f"{one.overall:.2f}", _SHORT.get(effect, effect), model),
+                *_memory(one.trial),
+            )
         )
     if advice.predicted:
         return [_HEAD, *rows]
-    return [(*row[:3], *row[4:]) for row in (_HEAD, *rows)]
+    return [(*row[:4], *row[5:]) for row in (_HEAD, *rows)]
 
 
 def _memory(trial: Trial) -> tuple[str, str, str]:
@@ -145,6 +148,8 @@ def _verdict(verdict: Verdict, predicted: float | None) -> dict[str, Any]:
         "effect": verdict.effect,
         "faster": _ratio(verdict.cpu),
         "faster_wall": _ratio(verdict.wall),
+        "faster_overall": verdict.overall if math.isfinite(verdict.overall) else None,
+        "slower_rounds": verdict.slower,
         "rounds_needed": verdict.rounds,
         "predicted": predicted,
         **_trial(verdict.trial),

@@ -163,12 +163,23 @@ class Trials:
         Where the load of a server says how much it gets done, that is compared instead of
         processor time: by how much it is more.
         """
+        return ratio(*self._figures(trial, of), confidence)
+
+    def _figures(self, trial: Trial, of: str = "cpu") -> tuple[list[float], list[float]]:
+        """Figures by round, of which the first is more where the setting is better."""
         base = self.base.runs[: len(trial.runs)]
         if self.rated and of == "cpu":
-            above, below = [r.rate or 0 for r in trial.runs], [r.rate or 0 for r in base]
-        else:
-            above, below = [getattr(r, of) for r in base], [getattr(r, of) for r in trial.runs]
-        return ratio(above, below, confidence)
+            return [run.rate or 0 for run in trial.runs], [run.rate or 0 for run in base]
+        return [getattr(run, of) for run in base], [getattr(run, of) for run in trial.runs]
+
+    def overall(self, trial: Trial) -> float:
+        """The ratio of all rounds together, in which a few slow runs count for what they took."""
+        above, below = map(sum, self._figures(trial))
+        return above / below if below else math.nan
+
+    def slower_rounds(self, trial: Trial) -> int:
+        """Rounds in which the setting was worse than unchanged."""
+        return sum(better < worse for better, worse in zip(*self._figures(trial), strict=True))
 
     @property
     def unsettled(self) -> list[Trial]:

@@ -23,12 +23,17 @@ Effect = Literal["faster", "slower", "no difference", "no effect", "cannot be to
 
 @dataclass(frozen=True)
 class Verdict:
-    """The effect of a setting; `rounds` is how many would tell, where it cannot be told."""
+    """The effect of a setting; `rounds` is how many would tell, where it cannot be told.
+
+    `overall` is the ratio of all rounds together, of which `slower` were worse than unchanged.
+    """
 
     trial: Trial
     effect: Effect
     cpu: Ratio
     wall: Ratio
+    overall: float
+    slower: int
     rounds: int | None = None
 
 
@@ -61,20 +66,23 @@ def decide(trials: Trials) -> Advice:
     advice = Advice(trials, [], noise)
     for trial in trials.others:
         cpu, wall = trials.faster(trial), trials.faster(trial, "wall")
-        effect = _effect(trials, trial, cpu, quiet=advice.quiet)
+        overall = trials.overall(trial)
+        effect = _effect(trials, trial, cpu, overall, quiet=advice.quiet)
         rounds = _enough(trial, cpu) if effect == "cannot be told" else None
-        advice.verdicts.append(Verdict(trial, effect, cpu, wall, rounds))
+        slower = trials.slower_rounds(trial)
+        advice.verdicts.append(Verdict(trial, effect, cpu, wall, overall, slower, rounds))
     return advice
 
 
-def _effect(trials: Trials, trial: Trial, cpu: Ratio, *, quiet: bool) -> Effect:
+def _effect(trials: Trials, trial: Trial, cpu: Ratio, overall: float, *, quiet: bool) -> Effect:
     if not engaged(trials.base, trial):
         return "no effect"
     if not quiet:
         return "cannot be told"
-    if cpu.low > 1 + NOTICEABLE:
+    # Most rounds have to be better, and all together: a few may take longer than the others save.
+    if min(cpu.low, overall) > 1 + NOTICEABLE:
         return "faster"
-    if cpu.high < 1 - NOTICEABLE:
+    if max(cpu.high, overall) < 1 - NOTICEABLE:
         return "slower"
     settled = cpu.low > 1 - SETTLED and cpu.high < 1 + SETTLED
     return "no difference" if settled else "cannot be told"
@@ -131,7 +139,7 @@ def headline(advice: Advice) -> str:
         return (
             f"Yes: {does} "
             f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {len(best.trial.runs)} rounds) "
-            f"{memory}where {best.trial.candidate.words}."
+            f"{memory}where {best.trial.candidate.words}.{_of_all(best)}"
         )
     if any(one.effect == "cannot be told" for one in advice.verdicts):
         return (
@@ -143,6 +151,19 @@ def headline(advice: Advice) -> str:
     if all(one.effect == "no effect" for one in advice.verdicts):
         return "No: nothing that was tried changed the program's memory."
     return "No: nothing that was tried makes it faster."
+
+
+def _of_all(verdict: Verdict) -> str:
+    """The ratio of all rounds together, where the median says something else."""
+    if not _differs(verdict):
+        return ""
+    since = f", since {verdict.slower} of them were worse than unchanged" if verdict.slower else ""
+    return f" Over all rounds together it is {_times(verdict.overall)} times{since}."
+
+
+def _differs(verdict: Verdict) -> bool:
+    """True if all rounds together say something else than their median."""
+    return not verdict.cpu.low <= verdict.overall <= verdict.cpu.high
 
 
 def _memory(base: Trial, trial: Trial) -> str:
@@ -197,9 +218,10 @@ def quoted(advice: Advice, program: str, processor: str) -> str:
     if shown is None:
         return ""
     half = (shown.cpu.high - shown.cpu.low) / 2
+    overall = f", {_times(shown.overall)} over all" if _differs(shown) else ""
     return (
-        f"{shown.trial.candidate.name} ran {_times(shown.cpu.median)} ± {half:.2f} times faster "
-        f"than unchanged ({program}, {processor}, native, {len(shown.trial.runs)} rounds)"
+        f"{shown.trial.candidate.name} ran {_times(shown.cpu.median)} ± {half:.2f} times faster than "
+        f"unchanged ({program}, {processor}, native, {len(shown.trial.runs)} rounds{overall})"
     )
 
 
