@@ -220,8 +220,8 @@ def quoted(advice: Advice, program: str, processor: str) -> str:
     half = (shown.cpu.high - shown.cpu.low) / 2
     overall = f", {_times(shown.overall)} over all" if _differs(shown) else ""
     return (
-        f"{shown.trial.candidate.name} ran {_times(shown.cpu.median)} ± {half:.2f} times faster than "
-        f"unchanged ({program}, {processor}, native, {len(shown.trial.runs)} rounds{overall})"
+        f"{shown.trial.candidate.name} ran {_times(shown.cpu.median)} ± {half:.2f} times faster "
+        f"than unchanged ({program}, {processor}, native, {len(shown.trial.runs)} rounds{overall})"
     )
 
 
