@@ -205,24 +205,6 @@ def test_what_instructions_miss_is_said_of_designs_in_which_they_do() -> None:
     assert "second-level TLB: dpt 1.25, 0.00 and 0.00; others none." in text
 
 
-@pytest.mark.parametrize(
-    ("count", "said"), [(1, "in one piece, by one thread: it is too short"), (4, "in 4 pieces")]
-)
-def test_in_how_many_pieces_it_was_simulated_is_said(count: int, said: str) -> None:
-    raw = canned.comparison("radix")
-    assert "piece" not in legend(Comparison.model_validate(raw))
-    raw["runs"][0]["pieces"] = {
-        "count": count,
-        "accesses": 100,
-        "warm_up": [0] * count,
-        "lines": [0] * count,
-        "timed": 8192,
-        "bound": None,
-    }
-    text = " ".join(legend(Comparison.model_validate(raw)).split())
-    assert f"Simulated {said}" in text
-
-
 def test_shares_of_the_nodes_are_shown_where_there_are_nodes() -> None:
     raw = canned.comparison("radix", "dpt")
     assert "node" not in legend(Comparison.model_validate(raw))

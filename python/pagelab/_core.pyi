@@ -67,22 +67,17 @@ def simulate(
     machine: str,
     overrides: list[str],
     source: str,
-    progress: Callable[..., bool],
-    workers: int | None = None,
-    survey: Path | None = None,
+    progress: Callable[[int, int | None], bool],
     so_far: Callable[[str], None] | None = None,
 ) -> str:
     """Runs one design over one source and returns the JSON of the run.
 
-    `machine` is a preset or a TOML file, `overrides` are KEY.KEY=VALUE, `source` is JSON. With
-    `workers` it is cut into pieces, so many of which run at once; `progress` then has a third
-    argument while they do, how many pieces have ended and how many there are. What is seen of it is
-    kept in the file `survey`, or taken from there.
+    `machine` is a preset or a TOML file, `overrides` are KEY.KEY=VALUE, `source` is JSON.
     `progress` is called about ten times a
     second, from this thread, with the accesses done and the accesses in all (None while that is
     not known); the run ends early, marked incomplete, when it returns False. The interpreter
     lock is released in between. `so_far` is called about once a second with the JSON of what is
-    known of one source that is not cut, up to its last whole window. A trace with `"follow": true`
+    known of one source, up to its last whole window. A trace with `"follow": true`
     is read while it is written, up to its end. Raises Error.
     """
 
@@ -93,56 +88,6 @@ def trace_headers(path: str) -> bytes | None:
     """What tells a trace by its content: the headers of its blocks, with their checksums.
 
     None for what is not a file of pagelab's own format. Raises Error.
-    """
-
-def intervals(design: str, machine: str, overrides: list[str], source: str) -> int:
-    """How many intervals of a source have to be looked at to cut it: none if it is one piece.
-
-    Raises Error where it cannot be cut.
-    """
-
-def look(source: str, interval: int, progress: Callable[[int, int | None], bool]) -> bytes | None:
-    """What is seen of an interval; None when `progress` broke it off. Raises Error."""
-
-class Plan:
-    """How a source is cut for a design on a machine.
-
-    `seen` is what was seen of each interval, which the file `survey` keeps; if empty, what it
-    keeps.
-    """
-
-    def __new__(
-        cls,
-        design: str,
-        machine: str,
-        overrides: list[str],
-        source: str,
-        seen: list[bytes],
-        survey: Path | None = None,
-    ) -> Plan: ...
-    def pieces(
-        self,
-    ) -> tuple[list[tuple[tuple[int, int, int | None, int], bytes]], list[bytes]]:
-        """Where the pieces are and their lines, as `piece` takes them; events before, in parts."""
-
-    def join(self, pieces: list[str]) -> str:
-        """The JSON of the run, from what `piece` returned for each piece; "null" for none."""
-
-def piece(
-    design: str,
-    machine: str,
-    overrides: list[str],
-    source: str,
-    place: tuple[int, int, int | None, int],
-    before: list[bytes],
-    lines: bytes,
-    progress: Callable[[int, int | None], bool],
-) -> str:
-    """The JSON of what came of a piece.
-
-    `place` is one of `Plan.pieces`: accesses before what is measured, before what is simulated, and
-    to its end, and how many of the parts of events are to be in `before`; `lines` goes with it.
-    Raises Error.
     """
 
 def machine(name: str, overrides: list[str]) -> str:
@@ -161,7 +106,7 @@ def record(
     follow_exec, code, cpu (QEMU's -cpu), words (the file for them if the trace is made afterwards),
     keep_words, without (names of variables that the program is not to have), and what `emulator`
     takes. `progress` is as for `simulate`; with words it is told
-    how many there are, and then, as pieces, how many bytes of how many the trace is made of.
+    how many there are, and then, as a third argument, how many bytes of how many are made a trace.
     Raises Error, and ProgramError for what is wrong with the program.
     """
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -138,8 +137,6 @@ def simulate(
     copies: int = 1,
     seed: int | None = None,
     window: Window = EVERYTHING,
-    parallel: int | None = None,
-    dask: str | None = None,
     progress: bool = False,
 ) -> Run:
     """Simulates one design over a trace, a recording, or built-in programs.
@@ -150,9 +147,7 @@ def simulate(
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
     "here": the preset of this processor's kind unless given, for built-in programs "dpt-paper".
     `pages` is the page size that memory is backed with where it can be ("4K", "64K", "2M", "1G",
-    "madvise", "reserved", ...), `seed` that of everything random. With `parallel` the source is cut
-    into pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of
-    a scheduler, by its workers.
+    "madvise", "reserved", ...), `seed` that of everything random.
 
     Returns the run: cycles, misses, walks, faults, bytes. One that ended early, because memory ran
     out or the user stopped it, says so in `stopped`. Raises PagelabError when no access could be
@@ -172,8 +167,6 @@ def simulate(
         copies=copies,
         seed=seed,
         window=window,
-        parallel=parallel,
-        dask=dask,
         progress=progress,
     )
     return comparison.runs[0]
@@ -194,8 +187,6 @@ def compare(
     heat_map: bool = False,
     seconds: float | None = None,
     jobs: int | None = None,
-    parallel: int | None = None,
-    dask: str | None = None,
     out: Path_ | None = None,
     progress: bool = False,
     following: live.Following | None = None,
@@ -208,9 +199,7 @@ def compare(
     several page sizes in `pages`, or machines in `machine`, each design is there with each of them.
     With `heat_map` each run has one: accesses, TLB misses and faults by address and time. After so
     many `seconds` the program is ended. `jobs`
-    are simulated at once, one a processor unless given; with `parallel` the source is cut into
-    pieces, so many of which are simulated at once, one design after the other (docs/scale.md); with
-    `dask`, the address of a scheduler, by its workers. `out` is a directory to write result.json,
+    are simulated at once, one a processor unless given. `out` is a directory to write result.json,
     result.parquet and report.html into. Simulations that have been `following` the recording are
     not made again.
 
@@ -234,7 +223,7 @@ def compare(
             work = check(designs, machine=machine, pages=pages, seed=seed, heat_map=heat_map)
             folder = Path(scratch.enter_context(TemporaryDirectory(prefix="pagelab-")))
             window = bounded(window)
-            if live.can_follow(work, copies, jobs, elsewhere=bool(dask or parallel)):
+            if live.can_follow(work, copies, jobs):
                 following = scratch.enter_context(live.Following(work, window))
             source = record(
                 source,
@@ -250,11 +239,7 @@ def compare(
             window = window.of_what_was_recorded
         recorded_ = source if isinstance(source, Recording) else None
         hurry = _hurry(recorded_)
-        if hurry:
-            # Pieces are of no use before all have ended.
-            dask = parallel = None
         with (
-            _elsewhere(dask, parallel) as elsewhere,
             _watched(progress) as (meters, stop, say),
             jobs_.hurried(stop, hurry),
         ):
@@ -269,7 +254,6 @@ def compare(
                 first = ["heat_map=true"] if heat_map else []
                 once = tell_once if progress else _be_quiet
                 work = _simulations(described, designs, machine, pages, seed, once, first)
-                work = [replace(job, parallel=parallel, elsewhere=elsewhere) for job in work]
                 if hurry:
                     jobs = len(work)  # Side by side, so that each comes to something.
                 ended, notes = _simulated(described, work, meters, stop, jobs, say)
@@ -290,12 +274,7 @@ def _simulated(
     say: Callable[[str], None],
 ) -> tuple[list[Run | Failure], list[str]]:
     """Outcomes of simulations of a source, and what was done about memory."""
-    in_pieces = any(job.parallel is not None or job.elsewhere is not None for job in work)
-    if in_pieces:
-        jobs = jobs or 1
-    # Pipes are refused where pieces are read.
-    times = 0 if in_pieces else len(work)
-    with readable.substitutes(described, times=times, stop=stop) as files:
+    with readable.substitutes(described, times=len(work), stop=stop) as files:
         read = files.of(described)
         grows = not readable.has_pipe(read)
         work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
@@ -458,22 +437,6 @@ def _simulations(
             raise UsageError(f"two machines are called {name}: their `name` has to tell them apart")
         names.add(name)
     return made
-
-
-@contextmanager
-def _elsewhere(dask: str | None, parallel: int | None) -> Iterator[jobs_.Elsewhere | None]:
-    """Executor of pieces on a cluster, so many at once, if there is one."""
-    if dask is None:
-        yield None
-        return
-    from pagelab.experiment import cluster, pieces
-    from pagelab.experiment.run import How
-
-    found = cluster.at(dask, in_flight=parallel)
-    try:
-        yield partial(pieces.run, How(executor=found.run, quiet=True))
-    finally:
-        found.close()
 
 
 def _source(source: Source | Recording | Path_ | Sequence[Path_], copies: int) -> Source:

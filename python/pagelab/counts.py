@@ -542,29 +542,6 @@ class Node(Model):
     queue_cycles: Natural
 
 
-class PiecesBound(Model):
-    """By how much counts may be too high, since the program was cut into pieces."""
-
-    l2_tlb_misses: Natural
-    l1_misses: Natural
-    l2_misses: Natural
-    llc_misses: Natural
-    cycles: Natural
-
-
-class Pieces(Model):
-    """Cut of a program into pieces: docs/scale.md."""
-
-    count: Natural
-    accesses: Natural
-    # For each piece, what was simulated before it without a clock; and then with one.
-    warm_up: list[Natural]
-    # Lines that were brought in before these.
-    lines: list[Natural] = []
-    timed: Natural
-    bound: PiecesBound | None
-
-
 class CallFrame(Model):
     """A call on the stack.
 

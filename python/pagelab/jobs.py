@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
-from pagelab import _core, surveys, units
+from pagelab import _core
 from pagelab.counts import INTERRUPTED
 from pagelab.errors import InterruptedRunError, RunError
 from pagelab.progress import Display
@@ -32,10 +32,9 @@ class Simulation:
 
     `label` is what results call it: the design, or the design and what was changed of it. `title`
     is what progress and errors call it, with what else tells it apart; the label if empty. Whether
-    the machine `may_grow` is for `growth` to look at. With `parallel` the source is cut into
-    pieces, so many of which are simulated at once; with `elsewhere` they are simulated by what that
-    is. With `so_far` the source is a trace that is still being recorded: it is followed to its end,
-    and that is told about once a second what is known.
+    the machine `may_grow` is for `growth` to look at. With `so_far` the source is a trace that is
+    still being recorded: it is followed to its end, and that is told about once a second what is
+    known.
     """
 
     label: str
@@ -45,8 +44,6 @@ class Simulation:
     source: dict[str, Any]
     title: str = ""
     may_grow: bool = False
-    parallel: int | None = None
-    elsewhere: "Elsewhere | None" = None
     so_far: Callable[[Run], None] | None = None
 
 
@@ -61,10 +58,6 @@ class Stop:
     def wanted(self) -> bool:
         """True if somebody asked for the end."""
         return self.event.is_set() or (self.parent is not None and self.parent.wanted)
-
-
-# Simulates in pieces, in other processes; told how many cases of how many have ended.
-Elsewhere = Callable[[Simulation, Stop, Callable[[int, int, str], None]], str]
 
 
 # Signals within so many seconds are one: timeout(1) sends two at once, to the process and to its
@@ -214,23 +207,15 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
     meter = display.meter(title, "simulating")
     most = None
 
-    def progress(done: int, total: int | None, pieces: tuple[int, int] | None = None) -> bool:
+    def progress(done: int, total: int | None) -> bool:
         nonlocal most
         most = total
-        so_far = ""
-        if pieces:
-            so_far = f"{pieces[0]} of {pieces[1]} pieces, {units.count(done)} accesses"
-        meter.update(done, total, so_far)
+        meter.update(done, total)
         return not stop.wanted
-
-    def ended(done: int, total: int, what: str) -> None:
-        meter.update(done, total, f"{done} of {total} {what}")
 
     started = time.monotonic()
     try:
-        elsewhere = job.elsewhere
-        text = elsewhere(job, stop, ended) if elsewhere else _simulated_here(job, progress)
-        run = json.loads(text)
+        run = json.loads(_simulated_here(job, progress))
         simulated = run["accesses"] + run["warm_up_accesses"]
         meter.update(simulated, simulated)
     except (_core.Error, RunError) as error:
@@ -256,7 +241,7 @@ def _run(job: Simulation, run: dict[str, Any], host: dict[str, Any]) -> Run:
     return Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})
 
 
-def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
+def _simulated_here(job: Simulation, progress: Callable[[int, int | None], bool]) -> str:
     if (tell := job.so_far) is not None:
         source = json.dumps(job.source | {"follow": True})
         return _core.simulate(
@@ -268,17 +253,7 @@ def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
             so_far=lambda text: tell(_run(job, json.loads(text), {})),
         )
     source = json.dumps(job.source)
-    if job.parallel is None:
-        return _core.simulate(job.design, job.machine, job.overrides, source, progress)
-    return _core.simulate(
-        job.design,
-        job.machine,
-        job.overrides,
-        source,
-        progress,
-        job.parallel,
-        surveys.file(job.source),
-    )
+    return _core.simulate(job.design, job.machine, job.overrides, source, progress)
 
 
 def _nothing(run: dict[str, Any]) -> str:

@@ -158,12 +158,10 @@ class Following:
                 self._answer, self._precise = answer, enough
 
 
-def can_follow(
-    simulations: Sequence[jobs.Simulation], copies: int, at_once: int | None, *, elsewhere: bool
-) -> bool:
+def can_follow(simulations: Sequence[jobs.Simulation], copies: int, at_once: int | None) -> bool:
     """True if simulations can go on side by side in this process, as many as there are."""
     wanted = at_once is None or at_once >= len(simulations)
-    return copies == 1 and wanted and len(simulations) <= _MOST and not elsewhere
+    return copies == 1 and wanted and len(simulations) <= _MOST
 
 
 def trusted(runs: Sequence[Run]) -> list[Run]:

@@ -34,7 +34,6 @@ from pagelab.counts import (
     Natural,
     Node,
     Os,
-    Pieces,
     SampleWindow,
     TimelinePoint,
     Tlb,
@@ -113,8 +112,6 @@ class Run(Table):
     # Counters of the TLB design, where it has some.
     tlb_counters: dict[str, Natural] = {}
     windows: list[SampleWindow] = []
-    # Pieces, where it was simulated in such.
-    pieces: Pieces | None = None
     timeline: list[TimelinePoint]
     # Absent from results of before it was kept.
     free_2m_blocks: Natural | None = None
@@ -150,7 +147,9 @@ class Run(Table):
         machine = raw.get("machine")
         memory = machine.get("memory") if isinstance(machine, dict) else None
         policy = memory.get("page_policy", "base") if isinstance(memory, dict) else "base"
-        return {"pages": of_policy(policy)} | raw
+        # Results of before have a cut into pieces.
+        kept = {name: value for name, value in raw.items() if name != "pieces"}
+        return {"pages": of_policy(policy)} | kept
 
     @property
     def machine_name(self) -> str:

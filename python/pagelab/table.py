@@ -212,8 +212,6 @@ def legend(comparison: Comparison) -> str:
     lines = textwrap.wrap(text, 80)
     if base.sample is not None and base.sample.drawn:
         lines += _sampling(base)
-    if base.pieces:
-        lines += _pieces(base)
     if base.nodes:
         lines += _nodes(comparison)
     if base.fetch:
@@ -282,22 +280,6 @@ def _sampling(run: Run) -> list[str]:
         f"{run.design}: {', '.join(figures)}."
     )
     return textwrap.wrap(text, 80)
-
-
-def _pieces(run: Run) -> list[str]:
-    """Number of pieces, and what that may have made of the cycles of one design."""
-    assert run.pieces is not None
-    if run.pieces.count == 1:
-        text = "Simulated in one piece, by one thread: it is too short to be cut"
-        return textwrap.wrap(f"{text} (docs/scale.md).", 80)
-    bound = run.pieces.bound
-    text = f"Simulated in {run.pieces.count} pieces"
-    if bound and run.cycles.total:
-        share = units.percent(bound.cycles / run.cycles.total, 2)
-        text += f"; {run.design}'s cycles are within {share} of those in one piece"
-    elif run.machine["caches"].get("others"):
-        text += "; what others had brought into the last level before each is estimated"
-    return textwrap.wrap(f"{text} (docs/scale.md).", 80)
 
 
 def _branches(base: Run) -> str:

@@ -226,26 +226,6 @@ def test_a_worker_that_answered_rightly_before_is_forgotten_whole(here: list[int
     assert all(two == 2 * one for one, two in second.answers().items())
 
 
-def test_two_callers_wait_for_each_other(here: list[int]) -> None:
-    def slow(number: int) -> int:
-        # Another caller has its turn meanwhile.
-        time.sleep(0.001)
-        return right(number)
-
-    client = Client({"tcp://a:1": slow, "tcp://b:1": slow})
-    made = cluster.Cluster(lambda: client, in_flight=2)
-    sinks = [Sink() for _ in range(8)]
-    with ThreadPoolExecutor(8) as pool:
-        running = [
-            pool.submit(run, made, sink, cases(*range(at * 100, at * 100 + 50)))
-            for at, sink in enumerate(sinks)
-        ]
-        for one in running:
-            one.result(timeout=60)
-    for at, sink in enumerate(sinks):
-        assert sorted(sink.answers()) == list(range(at * 100, at * 100 + 50))
-
-
 def full(number: int) -> int:
     raise RunError(f"no space left on a for {number}")
 

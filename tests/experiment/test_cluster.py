@@ -3,7 +3,6 @@
 import random
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -151,13 +150,11 @@ def test_nobody_at_the_address(start: Start) -> None:
     ],
 )
 def test_what_is_no_address_is_said_without_dasks_own_words(
-    address: str, why: str, tmp_path: Path
+    address: str, why: str, start: Start
 ) -> None:
-    command = ("simulate", "-d", "radix", "-w", "stream", "--dask", address)
-    done = subprocess.run(
-        [sys.executable, "-m", "pagelab", *command], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 2
-    [said] = done.stderr.splitlines()
+    process = start("--dask", address)
+    _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    [said] = told.splitlines()
     assert said.startswith(f"pagelab: --dask {address}: ")
     assert why in said

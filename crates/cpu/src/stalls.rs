@@ -1,7 +1,7 @@
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Time that retirement stood still, by cause, in slots (see [`crate::Core`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stalls {
     /// Waiting for data, for addresses that are computed from them, and for room in the store buffer.
     pub data: u64,

@@ -179,11 +179,6 @@ pub struct Batch {
     /// Blocks that are executed, in order: entry `(at, flow)` starts before access number `at`.
     /// Unless it is empty, the first entry names a thread.
     pub flow: Vec<(u32, Flow)>,
-    /// A block that had begun before the batch, where that is cut out of another ([`Interval`](crate::Interval)).
-    pub begun: Option<Begun>,
-    /// The batch is cut off a longer one: what its last block needs after these accesses is for the part behind the
-    /// cut.
-    pub goes_on: bool,
     /// For each entry of the flow whether it is a block that has made just the accesses that are
     /// usual, where they usually are from each other, each with the same operation every time, and
     /// gaps between them as its instructions say. Only a hint for a writer, to whom nothing of this
@@ -194,17 +189,6 @@ pub struct Batch {
     pub alike: Vec<ChainRun>,
     /// Blocks and files that this batch or a later one refers to.
     pub definitions: Vec<Definition>,
-}
-
-/// The rest of a block's execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
-    /// Its number.
-    pub block: u32,
-    /// Accesses that it has made before.
-    pub accesses: u32,
-    /// Number of those that follow that come before the flow's next entry.
-    pub left: u32,
 }
 
 impl Batch {
@@ -240,8 +224,6 @@ impl Batch {
         self.mispredicted.clear();
         self.controls.clear();
         self.flow.clear();
-        self.begun = None;
-        self.goes_on = false;
         self.regular.clear();
         self.alike.clear();
         self.definitions.clear();

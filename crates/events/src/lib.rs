@@ -12,7 +12,6 @@ mod csv;
 pub mod dependence;
 mod foreign;
 mod info;
-mod interval;
 mod regions;
 mod source;
 mod stores;
@@ -20,7 +19,7 @@ mod touched;
 mod trace;
 mod window;
 
-pub use batch::{Access, Batch, Begun, ChainRun, Mispredicted, Op};
+pub use batch::{Access, Batch, ChainRun, Mispredicted, Op};
 pub use code::{
     AllocationCall, AllocationSite, CodeBlock, CodeTable, Definition, Flow, Follows, Frame,
     Instruction, MAX_SITES, NO_SITE, Range,
@@ -30,10 +29,9 @@ pub use convert::{ConvertError, cat, convert, discard, write};
 pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
-pub use interval::{Divisible, Interval};
 pub use regions::Regions;
 pub use source::{Source, SourceError, Unit, WarmUp, WarmedUp};
 pub use stores::Stores;
 pub use touched::{Touched, say_touched};
-pub use trace::{DivisibleTrace, Following, Metadata, TraceReader, TraceWriter};
+pub use trace::{Following, Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Window, period_behind};

@@ -1,4 +1,3 @@
-use crate::run::pieces::BadSurvey;
 use pagelab_addr::DirectoryFull;
 use pagelab_cpu::CoreError;
 use pagelab_events::SourceError;
@@ -73,9 +72,6 @@ pub enum BuildError {
     /// Physical memory.
     #[error("memory.{0}")]
     Os(#[from] OsConfigError),
-    /// A run that cannot be cut into pieces.
-    #[error("cannot be simulated in pieces: {0}")]
-    Uncuttable(&'static str),
     /// A value that only makes sense between bounds.
     #[error("{key} = {value} is not {expected}")]
     Value {
@@ -104,10 +100,4 @@ pub enum SimulateError {
     /// The machine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A survey from elsewhere is not of this stream.
-    #[error(transparent)]
-    Survey(#[from] BadSurvey),
-    /// A piece's outcome from elsewhere cannot be read.
-    #[error("not what came of a piece: {0}")]
-    Piece(#[from] serde_json::Error),
 }

@@ -27,8 +27,8 @@ pub use count::by_code::ByCode;
 pub use count::heat_map::{HeatMapResult, HeatRow};
 pub use count::histogram::Histogram;
 pub use count::result::{
-    BankResult, CacheResult, CoreResult, Cycles, DramResult, FetchResult, NodeResult, PiecesBound,
-    PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    BankResult, CacheResult, CoreResult, Cycles, DramResult, FetchResult, NodeResult, RunResult,
+    SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 pub use count::tally::Tally;
 pub use design::Design;
@@ -39,11 +39,5 @@ pub use machine::counts::{RunCounts, WalkCacheCounts};
 pub use mmu::{CachePort, Conventional, Found, Hit, Mmu, Port, Request, TlbPrefetchConfig, Walks};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
-pub use run::pieces::{
-    BadSurvey, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_interval,
-    simulate_piece,
-};
 pub use run::progress::Progress;
-pub use run::simulate::{
-    simulate, simulate_in_pieces, simulate_in_pieces_keeping, simulate_programs,
-};
+pub use run::simulate::{simulate, simulate_programs};

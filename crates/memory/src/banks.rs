@@ -46,7 +46,7 @@ pub struct Banks {
 }
 
 /// Counts of the banks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BankCounts {
     /// Reads of the row that was open.
     pub hits: u64,

@@ -117,11 +117,6 @@ impl Cache {
         placed.is_some_and(Placed::wants_descriptions)
     }
 
-    /// Places that no line has been in.
-    pub fn empty_places(&self) -> u64 {
-        self.lines.count(self.ways, EMPTY)
-    }
-
     /// Seeds a policy that leaves something to chance.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {

@@ -97,12 +97,6 @@ impl Lanes {
         })
     }
 
-    /// Number of the first `ways` lanes of all sets that hold a value.
-    pub(crate) fn count(&self, ways: usize, value: u32) -> u64 {
-        let of_set = |set| self.ways(set, ways).iter().filter(|&&lane| lane == value);
-        (0..self.sets).map(|set| of_set(set).count() as u64).sum()
-    }
-
     #[inline(always)]
     pub(crate) fn host_prefetch(&self, set: usize) {
         host_prefetch(&self.flat()[set * self.per_set]);

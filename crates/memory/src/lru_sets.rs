@@ -21,11 +21,6 @@ pub struct LruSets {
 }
 
 impl LruSets {
-    /// Places without an entry.
-    pub fn empty_places(&self) -> u64 {
-        self.keys.count(self.ways, EMPTY)
-    }
-
     /// `sets` empty sets of `ways` places.
     ///
     /// # Panics

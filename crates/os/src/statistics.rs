@@ -2,11 +2,11 @@ use crate::TierStatistics;
 use crate::accounting::AccountingStatistics;
 use pagelab_addr::PageSize;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Aligned blocks of the page policy's size, by what their first touch got: a page (or folio) of
 /// that size, or smaller ones and the reason. A block that was unmapped whole counts again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BlockStatistics {
     /// A page of that size.
     pub given: u64,
@@ -38,7 +38,7 @@ pub struct ForkStatistics {
 }
 
 /// A count for each page size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BySize {
     /// Pages of 4 KiB.
     #[serde(rename = "4K")]
@@ -71,7 +71,7 @@ impl BySize {
 }
 
 /// Pages placed by hashing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HashedStatistics {
     /// In a front yard, or where the first of several hash functions says.
     pub front: u64,
@@ -84,7 +84,7 @@ pub struct HashedStatistics {
 }
 
 /// Pages in restrictive segments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SegmentStatistics {
     /// Pages that they have room for.
     pub places: BySize,
@@ -105,7 +105,7 @@ pub struct SegmentStatistics {
 }
 
 /// Work of khugepaged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KhugepagedStatistics {
     /// Times that it woke.
     pub scans: u64,
@@ -129,7 +129,7 @@ pub struct KhugepagedStatistics {
 }
 
 /// Pages moved together so that blocks of 2 MiB are free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CompactionStatistics {
     /// Times that somebody waited for a block (`compact_stall`).
     pub stalls: u64,
@@ -140,7 +140,7 @@ pub struct CompactionStatistics {
 }
 
 /// Pages that left memory since it was short, and came back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReclaimStatistics {
     /// Times that a program had to make room.
     pub reclaims: u64,
@@ -171,7 +171,7 @@ pub struct ReclaimStatistics {
 }
 
 /// Mappings of files, private or shared. They get no page larger than 4 KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileStatistics {
     /// Faults there.
     pub faults: u64,
@@ -180,7 +180,7 @@ pub struct FileStatistics {
 }
 
 /// Faults where accesses were left out: a part of what [`OsStatistics`] says by the same names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutsideStatistics {
     /// Faults taken.
     pub faults: u64,
@@ -223,7 +223,7 @@ impl OutsideStatistics {
 }
 
 /// Counts of a run, and the state of memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OsStatistics {
     /// Faults taken.
     pub faults: u64,

@@ -1,7 +1,6 @@
 //! The Python module `pagelab._core`: whole runs go in, JSON comes out, and the interpreter lock
 //! is not held in between. `python/pagelab/_core.pyi` documents the functions for Python.
 
-mod apart;
 mod error;
 mod guest;
 mod lines;
@@ -16,7 +15,6 @@ use error::{Error, ProgramError, error};
 use pagelab_machine::MachineConfig;
 use pyo3::prelude::*;
 use schemars::generate::{Contract, SchemaSettings};
-use simulate::InPieces;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -39,9 +37,6 @@ mod _core {
 
     #[pymodule_export]
     use super::{Error, ProgramError};
-
-    #[pymodule_export]
-    use super::apart::Plan;
 
     #[pyfunction]
     fn version() -> &'static str {
@@ -159,10 +154,7 @@ mod _core {
     }
 
     #[pyfunction]
-    #[allow(clippy::too_many_arguments)] // one for each of Python's
-    #[pyo3(signature = (
-        design, machine, overrides, source, progress, workers=None, survey=None, so_far=None
-    ))]
+    #[pyo3(signature = (design, machine, overrides, source, progress, so_far=None))]
     fn simulate(
         py: Python<'_>,
         design: &str,
@@ -170,52 +162,10 @@ mod _core {
         overrides: Vec<String>,
         source: &str,
         progress: Py<PyAny>,
-        workers: Option<usize>,
-        survey: Option<PathBuf>,
         so_far: Option<Py<PyAny>>,
     ) -> PyResult<String> {
-        let in_pieces = workers.map(|workers| InPieces { workers, survey });
         let calls = (progress, so_far);
-        super::simulate::simulate(py, design, machine, &overrides, source, calls, in_pieces)
-    }
-
-    #[pyfunction]
-    fn intervals(
-        py: Python<'_>,
-        design: &str,
-        machine: &str,
-        overrides: Vec<String>,
-        source: &str,
-    ) -> PyResult<u64> {
-        super::apart::intervals(py, design, machine, &overrides, source)
-    }
-
-    #[pyfunction]
-    fn look(
-        py: Python<'_>,
-        source: &str,
-        interval: u64,
-        progress: Py<PyAny>,
-    ) -> PyResult<Option<Vec<u8>>> {
-        super::apart::look(py, source, interval, progress)
-    }
-
-    #[pyfunction]
-    #[allow(clippy::too_many_arguments)] // one for each of Python's
-    fn piece(
-        py: Python<'_>,
-        design: &str,
-        machine: &str,
-        overrides: Vec<String>,
-        source: &str,
-        place: (u64, u64, Option<u64>, usize),
-        before: Vec<Vec<u8>>,
-        lines: Vec<u8>,
-        progress: Py<PyAny>,
-    ) -> PyResult<String> {
-        super::apart::piece(
-            py, design, machine, &overrides, source, place, &before, lines, progress,
-        )
+        super::simulate::simulate(py, design, machine, &overrides, source, calls)
     }
 
     /// Identity of a trace's content, if it is a file of pagelab's own format: the headers of its blocks, with their

@@ -8,7 +8,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Between two results of a run that goes on.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A Python callable `(done, total or None, (pieces, of how many) if there are) -> bool`, called
+/// A Python callable `(done, total or None, (read, of how many) if there are words) -> bool`, called
 /// about ten times a second and never more. It ends the run by returning false or by raising.
 pub(crate) struct Callback {
     function: Py<PyAny>,
@@ -59,13 +59,13 @@ impl Callback {
         self.report_with(done, remaining, None)
     }
 
-    /// The same with how many pieces have ended, of how many, if there are pieces. Takes the
+    /// The same with the bytes of words read, of how many, while a trace is made of them. Takes the
     /// interpreter lock only when a report is due.
     pub(crate) fn report_with(
         &mut self,
         done: u64,
         remaining: Option<u64>,
-        pieces: Option<(u64, u64)>,
+        making: Option<(u64, u64)>,
     ) -> ControlFlow<()> {
         let now = Instant::now();
         if now < self.next {
@@ -75,9 +75,9 @@ impl Callback {
         let total = remaining.map(|rest| done + rest);
         let answer = Python::attach(|py| {
             py.check_signals()?;
-            let answer = match pieces {
+            let answer = match making {
                 None => self.function.call1(py, (done, total)),
-                Some(pieces) => self.function.call1(py, (done, total, pieces)),
+                Some(making) => self.function.call1(py, (done, total, making)),
             };
             answer?.extract::<bool>(py)
         });

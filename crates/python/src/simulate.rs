@@ -5,20 +5,9 @@ use crate::lines::WithLines;
 use crate::progress::Callback;
 use crate::source::Programs;
 use pagelab_events::{Batch, Source, SourceError};
-use pagelab_machine::{
-    MachineConfig, SurveyFile, simulate_in_pieces, simulate_in_pieces_keeping, simulate_programs,
-};
+use pagelab_machine::{MachineConfig, simulate_programs};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-
-/// Simulation of a source in pieces.
-pub(crate) struct InPieces {
-    /// Number of them at once.
-    pub(crate) workers: usize,
-    /// File that keeps the survey of the source.
-    pub(crate) survey: Option<PathBuf>,
-}
 
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -27,7 +16,6 @@ pub(crate) fn simulate(
     overrides: &[String],
     source: &str,
     (progress, so_far): (Py<PyAny>, Option<Py<PyAny>>),
-    in_pieces: Option<InPieces>,
 ) -> PyResult<String> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
     let programs = Programs::from_json(source).map_err(error)?;
@@ -39,37 +27,14 @@ pub(crate) fn simulate(
                 let text = || serde_json::to_string(&so_far()).unwrap_or_default();
                 callback.look(text)?;
             }
-            callback.report_with(progress.accesses, progress.remaining, progress.pieces)
+            callback.report(progress.accesses, progress.remaining)
         };
-        match (programs, in_pieces) {
-            (Programs::One(spec), Some(InPieces { workers, survey })) => {
-                let stream = spec.divide()?;
-                match survey.map(SurveyFile) {
-                    Some(survey) => simulate_in_pieces_keeping(
-                        &config,
-                        design,
-                        &*stream,
-                        workers,
-                        &survey,
-                        &mut report,
-                    ),
-                    None => {
-                        simulate_in_pieces(&config, design, &*stream, workers, None, &mut report)
-                    }
-                }
-            }
-            (Programs::PerCore(_), Some(_)) => {
-                return Err(
-                    "several programs at once share caches and memory and cannot be simulated in \
-                     pieces: --parallel takes one"
-                        .to_owned(),
-                );
-            }
-            (Programs::One(spec), None) => {
+        match programs {
+            Programs::One(spec) => {
                 let mut source = spec.open()?;
                 pagelab_machine::simulate(&config, design, &mut source, &mut report)
             }
-            (Programs::PerCore(specs), None) => {
+            Programs::PerCore(specs) => {
                 let opened: Result<Vec<_>, String> = specs.iter().map(|spec| spec.open()).collect();
                 let mut opened = opened?;
                 let mut sources: Vec<&mut dyn Source> = opened

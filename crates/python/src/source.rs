@@ -1,9 +1,6 @@
 //! Sources of events by their JSON description.
 
-use pagelab_events::{
-    Divisible, DivisibleTrace, Following, Selection, Source, Unit, WarmUp, WarmedUp, Window,
-    open_any,
-};
+use pagelab_events::{Following, Selection, Source, Unit, WarmUp, WarmedUp, Window, open_any};
 use pagelab_workloads::Workload;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -65,7 +62,7 @@ pub(crate) fn workload(name: &str) -> Result<&'static Workload, String> {
 }
 
 /// A part of a stream, or of a program's execution.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WindowSpec {
     pub(crate) skip: u64,
@@ -133,41 +130,6 @@ impl SourceSpec {
             return Ok(source);
         }
         Ok(Box::new(WarmedUp::new(source, warm_up)))
-    }
-}
-
-impl SourceSpec {
-    /// The same to be read in several places at once.
-    pub(crate) fn divide(&self) -> Result<Box<dyn Divisible + Send>, String> {
-        let name = self.name();
-        if self.window != WindowSpec::default() {
-            return Err(format!(
-                "{name}: what is simulated in pieces is simulated whole; --parallel goes without \
-                 --skip, --limit, --sample and --warm-up"
-            ));
-        }
-        match &self.origin {
-            Origin::Trace { path, .. } => match DivisibleTrace::open(path) {
-                Ok(Some(trace)) => Ok(Box::new(trace)),
-                Ok(None) => Err(format!(
-                    "{path}: only a pagelab trace in a file can be read in several places at once, as \
-                     --parallel does; pagelab trace convert makes one of other traces"
-                )),
-                Err(error) => Err(error.to_string()),
-            },
-            Origin::Workload { name, parameters } => {
-                let given: Vec<_> = parameters.clone().into_iter().collect();
-                let divided = workload(name)?.divide(&given);
-                divided
-                    .map_err(|error| format!("workload {name}: {error}"))?
-                    .ok_or_else(|| {
-                        format!(
-                            "workload {name} is long, and sampled; --parallel simulates all of a \
-                             program: give --full with it"
-                        )
-                    })
-            }
-        }
     }
 }
 

@@ -4,8 +4,7 @@ use crate::error::error;
 use crate::source::{SourceSpec, WindowSpec};
 use pagelab_champsim::{is_champsim, write_champsim};
 use pagelab_events::{
-    ConvertError, DivisibleTrace, Format, Metadata, SourceError, TraceInfo, TraceReader, Window,
-    open_any,
+    ConvertError, Format, Metadata, SourceError, TraceInfo, TraceReader, Window, open_any,
 };
 use pyo3::exceptions::PyBrokenPipeError;
 use pyo3::prelude::*;
@@ -20,7 +19,7 @@ pub(crate) fn info(py: Python<'_>, path: &Path) -> PyResult<String> {
 /// The headers of a trace's blocks; `None` for what is not a file of pagelab's own format.
 pub(crate) fn headers(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let headers = || {
-        if DivisibleTrace::open(path)?.is_none() {
+        if !TraceReader::is_file(path)? {
             return Ok(None);
         }
         Ok(Some(TraceReader::open(path)?.headers()))
@@ -32,7 +31,7 @@ pub(crate) fn headers(path: &Path) -> Result<Option<Vec<u8>>, String> {
 
 /// True if a file of pagelab's own format ends without its index: nothing in it says what it lost.
 pub(crate) fn is_cut(path: &Path) -> Result<bool, SourceError> {
-    Ok(DivisibleTrace::open(path)?.is_some() && !TraceReader::open(path)?.is_complete())
+    Ok(TraceReader::is_file(path)? && !TraceReader::open(path)?.is_complete())
 }
 
 pub(crate) fn cat(py: Python<'_>, path: &Path, window: &str) -> PyResult<()> {

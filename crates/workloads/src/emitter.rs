@@ -29,23 +29,6 @@ pub(crate) struct Output {
     pub(crate) used: Receiver<Batch>,
 }
 
-/// The parts of a program that are wanted, in order: each `(start, end)` in accesses, from 0.
-pub(crate) enum Wanted {
-    /// Known beforehand.
-    Windows(VecDeque<(u64, u64)>),
-    /// Asked for one after the other.
-    Asked(Receiver<(u64, u64)>),
-}
-
-impl Wanted {
-    fn next(&mut self) -> Option<(u64, u64)> {
-        match self {
-            Wanted::Windows(windows) => windows.pop_front(),
-            Wanted::Asked(windows) => windows.recv().ok(),
-        }
-    }
-}
-
 /// Takes a kernel's accesses, in program order, and makes events of those that are wanted.
 ///
 /// A kernel calls [`Emitter::load`] and [`Emitter::store`] for every access, wanted or not: leaving
@@ -53,7 +36,8 @@ impl Wanted {
 /// is unwound.
 pub(crate) struct Emitter {
     output: Output,
-    wanted: Wanted,
+    /// Windows that are wanted later, in order.
+    windows: VecDeque<(u64, u64)>,
     /// The window that is open or next.
     window: (u64, u64),
     batch: Batch,
@@ -70,14 +54,9 @@ pub(crate) struct Emitter {
 impl Emitter {
     /// One that makes events of the accesses of each `(start, end)`, counted from 0.
     pub(crate) fn new(output: Output, windows: Vec<(u64, u64)>) -> Self {
-        Self::wanting(output, Wanted::Windows(windows.into()))
-    }
-
-    /// One that makes events of what is wanted.
-    pub(crate) fn wanting(output: Output, wanted: Wanted) -> Self {
         Emitter {
             output,
-            wanted,
+            windows: windows.into(),
             window: (0, 0),
             batch: Batch::default(),
             emitting: false,
@@ -179,7 +158,7 @@ impl Emitter {
     }
 
     fn next_window(&mut self) {
-        match self.wanted.next() {
+        match self.windows.pop_front() {
             Some(window) => self.window = window,
             None => resume_unwind(Box::new(Stop)),
         }

@@ -3,7 +3,6 @@
 //! A workload is one file with a [`Workload`] and a line in [`ALL`]. docs/workloads.md says which
 //! published program each follows, and what of its data is implicit.
 
-mod divisible;
 mod emitter;
 mod graph;
 mod hash;
@@ -33,10 +32,9 @@ mod xsbench;
 
 pub use parameters::{COMMON, Parameter, ParameterError, Parameters};
 
-use divisible::DivisibleProgram;
-use pagelab_events::{Divisible, Source};
+use pagelab_events::Source;
 use program::{Program, Running};
-use schedule::{Sampling, Schedule};
+use schedule::Sampling;
 use sparse::Sparse;
 
 /// A built-in program.
@@ -102,26 +100,6 @@ impl Workload {
             1 => Box::new(running),
             sparsity => Box::new(Sparse::new(running, sparsity)),
         })
-    }
-
-    /// The same to be read in parts; `None` if it is to be sampled.
-    ///
-    /// # Errors
-    /// As [`Workload::start`].
-    pub fn divide(
-        &self,
-        given: &[(String, String)],
-    ) -> Result<Option<Box<dyn Divisible + Send>>, ParameterError> {
-        let parameters = Parameters::new(self.parameters, given)?;
-        let name = format!("{} {}", self.name, parameters.program());
-        let program = (self.build)(&parameters);
-        let accesses = program::count(&name, &program);
-        if Sampling::new(&parameters).schedule(accesses) != Schedule::whole() {
-            return Ok(None);
-        }
-        let sparsity = parameters.get("sparsity");
-        let divisible = DivisibleProgram::new(program, accesses, sparsity);
-        Ok(Some(Box::new(divisible)))
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Program {
 }
 
 /// Batches on their way: enough that neither side waits for the other at every batch.
-pub(crate) const UNDER_WAY: usize = 8;
+const UNDER_WAY: usize = 8;
 
 /// A program that runs on a thread of its own, as far ahead of its reader as the batches under
 /// way. Kernels are then plain loops, and the host's second core makes the events.
@@ -85,7 +85,7 @@ impl Running {
 }
 
 /// The memory of a program as it is before its kernel starts.
-pub(crate) fn initialisation(memory: &Memory) -> Batch {
+fn initialisation(memory: &Memory) -> Batch {
     let mut batch = Batch::default();
     for mapping in memory.mappings() {
         batch.push_control(Control::Map {
@@ -97,21 +97,6 @@ pub(crate) fn initialisation(memory: &Memory) -> Batch {
         });
     }
     batch
-}
-
-/// Number of accesses of a program that `name` and nothing else is made from.
-pub(crate) fn count(name: &str, program: &Program) -> u64 {
-    let counted = || COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = program.accesses.or_else(|| counted().get(name).copied());
-    known.unwrap_or_else(|| {
-        let (batches, _received) = sync_channel(1);
-        let (_used, used) = channel();
-        let mut counting = Emitter::counting(Output { batches, used }, u64::MAX);
-        counting.run(&*program.kernel);
-        let accesses = counting.count();
-        counted().insert(name.to_owned(), accesses);
-        accesses
-    })
 }
 
 fn run(

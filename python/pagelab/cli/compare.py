@@ -102,8 +102,6 @@ def compare(
     cpu: options.Cpu = None,
     out: options.Out = None,
     keep_trace: _KeepTrace = False,
-    parallel: options.Parallel = None,
-    dask: options.Dask = None,
     jobs: _Jobs = None,
     as_json: options.Json = False,
     export: options.Export = None,
@@ -124,7 +122,7 @@ def compare(
     chosen = options.with_systems(options.designs(designs), system)
     sizes = options.page_sizes(pages, thp)
     if program:
-        window = _part(window, chosen, full=full, whole=bool(parallel or dask))
+        window = _part(window, chosen, full=full)
     asked, name = _given(
         program, trace, workload, window, sampled=sampled, full=full, windows=windows, sites=sites
     )
@@ -138,7 +136,7 @@ def compare(
     with store.nothing_left_of(directory), ExitStack() as stack:
         file, following = directory / f"{name}.trace", None
         if isinstance(asked, list):
-            if live.can_follow(work, copies, jobs, elsewhere=bool(dask or parallel)):
+            if live.can_follow(work, copies, jobs):
                 following = stack.enter_context(live.Following(work, window, precision / 100))
             asked = _record(
                 asked,
@@ -159,8 +157,6 @@ def compare(
                 copies=copies,
                 window=window,
                 jobs=jobs,
-                parallel=parallel,
-                dask=dask,
                 progress=not quiet,
                 following=following,
             )
@@ -200,12 +196,12 @@ def _given(
     return source, source.name
 
 
-def _part(window: Window, designs: list[Design] | None, *, full: bool, whole: bool) -> Window:
+def _part(window: Window, designs: list[Design] | None, *, full: bool) -> Window:
     """The part of a program to take: pieces of all of it, unless another is asked for.
 
     Systems differ in what they do after a fork, and in what leaves memory, which pieces miss.
     """
-    whole |= any(one.system for one in designs or [])
+    whole = any(one.system for one in designs or [])
     if full and (window.sample or window.limit):
         raise UsageError("--full takes every access: give it without --sample, --limit")
     if full or whole or window.sample or window.limit or window.warm_up:

@@ -150,24 +150,6 @@ Buddyinfo = Annotated[
         "or /proc/buddyinfo for how it is here now.",
     ),
 ]
-Parallel = Annotated[
-    int | None,
-    typer.Option(
-        "--parallel",
-        metavar="N",
-        min=1,
-        help="Cut the program into pieces and simulate N of them at once (docs/scale.md).",
-    ),
-]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Cut the program into pieces and simulate them on this Dask scheduler's workers, "
-        "N at once if --parallel N is given.",
-    ),
-]
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
 ]

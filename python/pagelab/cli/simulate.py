@@ -44,8 +44,6 @@ def simulate(
     sampled: options.Sampled = False,
     full: options.Full = False,
     windows: options.Windows = None,
-    parallel: options.Parallel = None,
-    dask: options.Dask = None,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
@@ -77,8 +75,6 @@ def simulate(
         copies=copies,
         seed=seed,
         window=window,
-        parallel=parallel,
-        dask=dask,
         progress=not quiet,
     )
     show_ = partial(_show, comparison, as_json=as_json, quiet=quiet)

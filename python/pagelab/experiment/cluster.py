@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from queue import Empty, Queue
-from threading import Lock
 from typing import Any
 
 from pagelab import units
@@ -56,15 +55,9 @@ _Due = tuple[Case, Ended]
 class Cluster:
     """A connection to a scheduler, made anew when it is lost; for one caller at a time."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Any],
-        check_every: int = CHECK_EVERY,
-        in_flight: int | None = None,
-    ) -> None:
+    def __init__(self, connect: Callable[[], Any], check_every: int = CHECK_EVERY) -> None:
         self._connect = connect
         self._check_every = check_every
-        self._in_flight = in_flight or _IN_FLIGHT
         self._client: Any = None
         # Futures come back here from Dask's own thread.
         self._inbox: Queue[Any] = Queue()
@@ -84,7 +77,6 @@ class Cluster:
         self._unfit: set[str] = set()
         # For each worker, the cases it answered, who has that, and whether they failed.
         self._answered: dict[str, list[tuple[Case, Sink, bool]]] = {}
-        self._busy = Lock()
         self._said = False
         self._attempts = 0
         self._known: dict[str, Any] = {}
@@ -92,17 +84,13 @@ class Cluster:
 
     def run(self, cases: list[Case], sink: Sink, board: Board, stop: Stop) -> None:
         """Runs all cases. Raises PagelabError when the scheduler does not come back."""
-        with self._busy:
-            self._run(cases, sink, board, stop)
-
-    def _run(self, cases: list[Case], sink: Sink, board: Board, stop: Stop) -> None:
         self._queue = deque(cases)
         self._sink, self._board = sink, board
         board.under_way = "handed to Dask"
         self._ready()
         try:
             while (self._queue or self._flying or self._checks or self._due) and not stop.wanted:
-                while self._queue and len(self._flying) < self._in_flight:
+                while self._queue and len(self._flying) < _IN_FLIGHT:
                     self._submit(self._queue.popleft())
                 self._check_due()
                 if not (self._flying or self._checks):
@@ -410,8 +398,8 @@ def _agree(one: Ended, other: Ended) -> bool:
     return bool(one.data == other.data)
 
 
-def at(address: str, check_every: int = CHECK_EVERY, in_flight: int | None = None) -> Cluster:
-    """The cluster of the scheduler at an address, asked for so many cases at once.
+def at(address: str, check_every: int = CHECK_EVERY) -> Cluster:
+    """The cluster of the scheduler at an address.
 
     Raises UsageError when Dask is not installed or the address is none, and PagelabError when
     nobody answers there.
@@ -427,7 +415,7 @@ def at(address: str, check_every: int = CHECK_EVERY, in_flight: int | None = Non
     except (OSError, ValueError, TypeError) as error:
         # A TypeError is about TLS that is not configured.
         raise PagelabError(f"no Dask scheduler answers at {address}: {error}") from error
-    return Cluster(connect, check_every, in_flight)
+    return Cluster(connect, check_every)
 
 
 def _check_address(address: str) -> None:

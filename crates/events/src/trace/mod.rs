@@ -5,16 +5,14 @@ mod block;
 mod chunk;
 mod code;
 mod contents;
-pub(crate) mod controls;
+mod controls;
 mod definitions;
-mod divisible;
 mod following;
 mod metadata;
 mod reader;
 pub(crate) mod varint;
 mod writer;
 
-pub use divisible::DivisibleTrace;
 pub use following::Following;
 pub use metadata::Metadata;
 pub use reader::TraceReader;

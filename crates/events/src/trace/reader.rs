@@ -79,6 +79,27 @@ impl TraceReader<File> {
     pub fn recognises(head: &[u8]) -> bool {
         head.starts_with(&MAGIC)
     }
+
+    /// True for a file of pagelab's own format. False for a pipe: opening it would take what another reads from it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn is_file(path: impl AsRef<Path>) -> Result<bool, SourceError> {
+        let path = path.as_ref();
+        let head = || {
+            let mut head = Vec::new();
+            if std::fs::metadata(path)?.is_file() {
+                let file = File::open(path)?;
+                file.take(MAGIC.len() as u64).read_to_end(&mut head)?;
+            }
+            Ok(head)
+        };
+        let head = head().map_err(|error| SourceError::Io {
+            name: path.display().to_string(),
+            error,
+        })?;
+        Ok(TraceReader::recognises(&head))
+    }
 }
 
 impl<R: Read + Seek> TraceReader<R> {
@@ -185,22 +206,6 @@ impl<R: Read + Seek> TraceReader<R> {
             headers.extend(header);
         }
         Ok(headers)
-    }
-
-    /// Goes on with the chunk that holds the last of the first `accesses` accesses, and says how
-    /// many of them are in it and to be read over: what happens after that access may be there.
-    pub fn seek_access(&mut self, accesses: u64) -> u64 {
-        let mut before = 0;
-        for (chunk, entry) in self.index.iter().enumerate() {
-            let here = u64::from(entry.accesses);
-            if before + here >= accesses {
-                self.seek_chunk(chunk);
-                return accesses - before;
-            }
-            before += here;
-        }
-        self.seek_chunk(self.index.len());
-        0
     }
 
     /// Goes on with the first batch of a chunk; with the end for a chunk past the last.

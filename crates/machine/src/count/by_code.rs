@@ -68,38 +68,6 @@ impl MappedFiles {
 }
 
 impl ByCode {
-    /// Adds what a later piece of the same program came to, whose code includes this one's.
-    pub(crate) fn add(&mut self, later: ByCode) {
-        let ByCode {
-            code,
-            sites,
-            unknown,
-            mappings,
-            // Pieces have none: their programs' earlier allocations are not known.
-            allocations: _,
-            files,
-        } = later;
-        let add = |mine: &mut Vec<Tally>, theirs: Vec<Tally>| {
-            if mine.len() < theirs.len() {
-                mine.resize(theirs.len(), Tally::default());
-            }
-            mine.iter_mut()
-                .zip(&theirs)
-                .for_each(|(mine, more)| mine.add(more));
-        };
-        add(&mut self.sites, sites);
-        add(&mut self.mappings, mappings);
-        self.unknown.add(&unknown);
-        self.code = code;
-        self.files = files;
-    }
-
-    /// Takes over the code that another names.
-    pub(crate) fn named_as(&mut self, other: &ByCode) {
-        self.code = other.code.clone();
-        self.files = other.files.clone();
-    }
-
     /// Takes in what a source says of the code.
     pub(crate) fn define(&mut self, definition: &Definition) {
         if let Definition::Mapping { path, ranges } = definition {
@@ -167,80 +135,12 @@ impl ByCode {
     }
 }
 
-/// Serialised counts, without the code, which whoever has the stream has, too.
-pub(crate) mod counts {
-    use super::ByCode;
-    use crate::count::tally::Tally;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Tallies that came to something, by number.
-    type Sparse = Vec<(u32, Tally)>;
-
-    #[derive(Serialize, Deserialize)]
-    struct Counts {
-        sites: Sparse,
-        unknown: Tally,
-        mappings: Sparse,
-    }
-
-    fn sparse(tallies: &[Tally]) -> Sparse {
-        let numbered = (0..).zip(tallies);
-        let some = numbered.filter(|(_, tally)| **tally != Tally::default());
-        some.map(|(number, &tally)| (number, tally)).collect()
-    }
-
-    /// As numbered, none of which is `most` or more: others cannot be of a run.
-    fn dense(tallies: Sparse, most: u32) -> Option<Vec<Tally>> {
-        let mut all = Vec::new();
-        for (number, tally) in tallies {
-            if number >= most {
-                return None;
-            }
-            if all.len() <= number as usize {
-                all.resize(number as usize + 1, Tally::default());
-            }
-            all[number as usize] = tally;
-        }
-        Some(all)
-    }
-
-    pub(crate) fn serialize<S: Serializer>(
-        programs: &[ByCode],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let counts = programs.iter().map(|program| Counts {
-            sites: sparse(&program.sites),
-            unknown: program.unknown,
-            mappings: sparse(&program.mappings),
-        });
-        serializer.collect_seq(counts)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<ByCode>, D::Error> {
-        let programs: Vec<Counts> = Deserialize::deserialize(deserializer)?;
-        let program = |counts: Counts| {
-            Some(ByCode {
-                sites: dense(counts.sites, pagelab_events::MAX_SITES)?,
-                unknown: counts.unknown,
-                mappings: dense(counts.mappings, 1 << 16)?,
-                ..ByCode::default()
-            })
-        };
-        let all: Option<_> = programs.into_iter().map(program).collect();
-        all.ok_or_else(|| serde::de::Error::custom("there is no such instruction"))
-    }
-}
-
 /// All programs' tallies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies {
     programs: Vec<ByCode>,
     /// False while accesses only warm the machine up.
     pub(crate) measures: bool,
-    /// All calls of allocators are seen, if there are any.
-    pub(crate) sees_allocations: bool,
     /// Memory that they have given, from the first call on.
     pub(crate) allocations: Option<Box<Allocations>>,
 }

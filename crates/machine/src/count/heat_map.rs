@@ -1,8 +1,7 @@
 //! Misses by address and time: counts in a grid of bounded size.
 //!
 //! A row is a block of addresses that was accessed, of one kind of memory, and a column so many
-//! accesses. Both are powers of two, and double when the grid would outgrow its bounds. So the grid
-//! depends on what is counted and not on its order, and pieces of a stream can be put together.
+//! accesses. Both are powers of two, and double when the grid would outgrow its bounds.
 //! Address spaces of several processes and programs lie over one another.
 
 use crate::machine::buffer::Buffer;
@@ -11,7 +10,7 @@ use crate::machine::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, PAGE_SHIFT, VirtAddr};
 use pagelab_os::{Mapping, Os};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Columns at the most.
@@ -45,7 +44,7 @@ pub struct HeatMapResult {
     pub rows: Vec<HeatRow>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     accesses: u64,
     l2_tlb_misses: u64,
@@ -96,8 +95,7 @@ pub(crate) struct HeatMap {
     row_shift: u32,
     /// log2 of the accesses of a column.
     column_shift: u32,
-    /// Place in the stream of the first access that is counted, and of the next.
-    first: u64,
+    /// Place in the stream of the next access that is counted.
     next: u64,
     numbers: BTreeMap<Key, u8>,
     /// By column, then by row's number.
@@ -116,7 +114,6 @@ impl HeatMap {
         HeatMap {
             row_shift: PAGE_SHIFT,
             column_shift: 0,
-            first: 0,
             next: 0,
             numbers: BTreeMap::new(),
             cells: Vec::new(),
@@ -126,11 +123,6 @@ impl HeatMap {
             oldest: 0,
             recent: Box::new([(NO_KEY, 0); RECENT]),
         }
-    }
-
-    /// The first access that will be counted has this place in its stream.
-    pub(crate) fn begin(&mut self, first: u64) {
-        (self.first, self.next) = (first, first);
     }
 
     /// Memory may have been mapped or unmapped.
@@ -213,11 +205,9 @@ impl HeatMap {
     }
 
     fn double_columns(&mut self) {
-        let first = self.first >> self.column_shift;
         let cells = std::mem::take(&mut self.cells);
         for (column, cells) in cells.into_iter().enumerate() {
-            let becomes = ((first + column as u64) >> 1) - (first >> 1);
-            match self.cells.get_mut(becomes as usize) {
+            match self.cells.get_mut(column / 2) {
                 Some(into) => into.iter_mut().zip(cells).for_each(|(a, b)| a.add(b)),
                 None => self.cells.push(cells),
             }
@@ -228,7 +218,7 @@ impl HeatMap {
     /// The column of an access, with room for it.
     fn column(&mut self, place: u64) -> usize {
         loop {
-            let column = (place >> self.column_shift) - (self.first >> self.column_shift);
+            let column = place >> self.column_shift;
             if column < COLUMNS as u64 {
                 let column = column as usize;
                 if self.cells.len() <= column {
@@ -320,35 +310,6 @@ impl HeatMap {
         }
     }
 
-    /// Adds what a later piece of the same stream came to.
-    pub(crate) fn add(&mut self, mut later: HeatMap) {
-        if later.next > later.first {
-            self.column(later.next - 1);
-        }
-        while later.column_shift < self.column_shift {
-            later.double_columns();
-        }
-        while later.row_shift < self.row_shift {
-            later.double_rows();
-        }
-        while self.row_shift < later.row_shift {
-            self.double_rows();
-        }
-        let keys: Vec<_> = later.numbers.iter().map(|(&key, &n)| (key, n)).collect();
-        for (mut key, number) in keys {
-            for _ in later.row_shift..self.row_shift {
-                key = doubled(key);
-            }
-            let into = usize::from(self.find_row(key));
-            let begins = later.first >> self.column_shift;
-            let before = (begins - (self.first >> self.column_shift)) as usize;
-            for (column, cells) in later.cells.iter().enumerate() {
-                self.cells[before + column][into].add(cells[usize::from(number)]);
-            }
-        }
-        self.next = later.next;
-    }
-
     /// The result's form of it.
     pub(crate) fn finish(&self) -> HeatMapResult {
         let row = |(&key, &number): (&Key, &u8)| {
@@ -378,64 +339,6 @@ impl HeatMap {
             bytes_per_row: 1 << self.row_shift,
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         }
-    }
-}
-
-/// Parts of a grid that determine the rest.
-#[derive(Serialize, Deserialize)]
-struct Parts {
-    row_shift: u32,
-    column_shift: u32,
-    first: u64,
-    next: u64,
-    numbers: Vec<(Key, u8)>,
-    /// Cells of each column, for the rows that there are.
-    cells: Vec<Vec<Cell>>,
-}
-
-impl Serialize for HeatMap {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.numbers.len();
-        let parts = Parts {
-            row_shift: self.row_shift,
-            column_shift: self.column_shift,
-            first: self.first,
-            next: self.next,
-            numbers: self.numbers.iter().map(|(&key, &row)| (key, row)).collect(),
-            cells: self.cells.iter().map(|c| c[..rows].to_vec()).collect(),
-        };
-        parts.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for HeatMap {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let parts = Parts::deserialize(deserializer)?;
-        let rows = parts.numbers.len();
-        let is_grid = rows <= ROWS
-            && (parts.numbers.iter()).all(|&(_, row)| usize::from(row) < rows)
-            && parts.cells.len() <= COLUMNS
-            && parts.cells.iter().all(|column| column.len() == rows)
-            && parts.row_shift < u64::BITS
-            && parts.column_shift < u64::BITS
-            && parts.first <= parts.next;
-        if !is_grid {
-            return Err(serde::de::Error::custom("no grid is so"));
-        }
-        let column = |cells: Vec<Cell>| {
-            let mut column = [Cell::default(); ROWS];
-            column[..rows].copy_from_slice(&cells);
-            column
-        };
-        Ok(HeatMap {
-            row_shift: parts.row_shift,
-            column_shift: parts.column_shift,
-            first: parts.first,
-            next: parts.next,
-            numbers: parts.numbers.into_iter().collect(),
-            cells: parts.cells.into_iter().map(column).collect(),
-            ..HeatMap::new()
-        })
     }
 }
 

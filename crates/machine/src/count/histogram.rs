@@ -27,11 +27,6 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// The largest value.
-    pub(crate) fn max(&self) -> u64 {
-        self.max
-    }
-
     /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Histogram) {
         if other.buckets.len() > self.buckets.len() {
@@ -133,37 +128,6 @@ impl Serialize for Histogram {
             histogram: self.buckets().collect(),
         };
         distribution.serialize(serializer)
-    }
-}
-
-/// All of a histogram, where results have what is read off it.
-pub(crate) mod parts {
-    use super::Histogram;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(
-        histogram: &Histogram,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let Histogram {
-            buckets,
-            count,
-            sum,
-            max,
-        } = histogram;
-        (buckets, count, sum, max).serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Histogram, D::Error> {
-        let (buckets, count, sum, max) = Deserialize::deserialize(deserializer)?;
-        Ok(Histogram {
-            buckets,
-            count,
-            sum,
-            max,
-        })
     }
 }
 

@@ -1,11 +1,10 @@
 use pagelab_os::{MemoryCell, Os};
-use serde::{Deserialize, Serialize};
 
 /// Cells of the memory map: enough for a picture, few enough for a page.
 const CELLS: u32 = 4096;
 
 /// Physical memory at one moment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) map: Vec<MemoryCell>,
     pub(crate) free_2m_blocks: u32,

@@ -7,8 +7,7 @@ use crate::count::histogram::{Distribution, Histogram};
 use crate::machine::counts::{RunCounts, WalkCacheCounts};
 use pagelab_os::{MemoryCell, OsStatistics};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The version of [`RunResult`]'s JSON form.
@@ -56,7 +55,7 @@ pub struct RunResult {
     pub tlb: TlbResult,
     /// The TLB design's own counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
+    pub tlb_counters: BTreeMap<&'static str, u64>,
     /// Page walks of all cores.
     pub walks: WalkResult,
     /// References by where they were served.
@@ -79,9 +78,6 @@ pub struct RunResult {
     /// The measured windows of a stream that leaves accesses out; empty for a stream that was
     /// measured whole.
     pub windows: Vec<WindowResult>,
-    /// Cut of the stream, where it was simulated in pieces, and what that may have changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pieces: Option<PiecesResult>,
     /// The run over time.
     pub timeline: Vec<Sample>,
     /// Free aligned 2 MiB blocks just before the first process ended, or at the end.
@@ -316,7 +312,7 @@ pub struct NodeResult {
 }
 
 /// One point of the timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sample {
     /// Instructions so far, all cores.
     pub instructions: u64,
@@ -374,7 +370,7 @@ pub struct WindowResult {
     pub after: GapResult,
     /// Counters of the TLB design.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
+    pub tlb_counters: BTreeMap<&'static str, u64>,
     /// By how much the page table's counters, sizes among them, have changed: by their names, joined by
     /// dots, with the places of lists.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -392,43 +388,4 @@ pub struct GapResult {
     pub zeroing: u64,
     /// Moving pages.
     pub migrations: u64,
-}
-
-/// Cut of a stream into pieces, and what that may have changed.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct PiecesResult {
-    /// Number of pieces.
-    pub count: u64,
-    /// Accesses of each but the last.
-    pub accesses: u64,
-    /// Accesses simulated besides, to warm caches and TLB: of each piece.
-    pub warm_up: Vec<u64>,
-    /// Lines brought in before these, each once, in the order of their last uses: of each piece.
-    pub lines: Vec<u64>,
-    /// Accesses at the end of each warm-up that took time.
-    pub timed: u64,
-    /// By how much each count may be too high; `None` where a replacement policy is not LRU,
-    /// translations are prefetched, or a TLB does not tell.
-    pub bound: Option<PiecesBound>,
-}
-
-/// Bound on the changes of a piece's counts by the past that it does not know.
-///
-/// A level with LRU replacement that has seen only the last part of its past holds what was used
-/// last, as it should, and nothing in the other places. So what it finds is there; of what it does
-/// not find only what comes into an empty place may have been there. How many places were filled
-/// while they were measured bounds the misses that are too many, as far as what reaches the level is
-/// right: a level whose upper ones were still wrong in the warm-up may differ in an order of use.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-pub struct PiecesBound {
-    /// Misses of the second-level TLB: walks.
-    pub l2_tlb_misses: u64,
-    /// Misses of the first-level cache.
-    pub l1_misses: u64,
-    /// Misses of the second level.
-    pub l2_misses: u64,
-    /// Misses of the last level.
-    pub llc_misses: u64,
-    /// Cycles: each of these misses at its full latency.
-    pub cycles: u64,
 }

@@ -21,7 +21,6 @@ use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
 use pagelab_os::OsStatistics;
 use pagelab_translation::PageTable;
-use serde::{Deserialize, Serialize};
 
 impl<M: Mmu> Machine<M> {
     /// Accesses simulated so far.
@@ -56,7 +55,6 @@ impl<M: Mmu> Machine<M> {
             measured: self.measured_so_far(),
             simulated: self.counts.accesses,
             skipped_instructions: self.counts.skipped_instructions,
-            exited: false,
             memory: Memory::unknown(&self.os),
             by_code: Vec::new(),
             heat_map: None,
@@ -79,7 +77,6 @@ impl<M: Mmu> Machine<M> {
             measured,
             simulated: self.counts.accesses,
             skipped_instructions: self.counts.skipped_instructions,
-            exited: at_exit.is_some(),
             memory: at_exit.unwrap_or_else(|| Memory::of(&self.os)),
             by_code: by_code.map_or_else(Vec::new, |all| all.finish(self.slots_per_cycle)),
             heat_map: self.heat_map.take(),
@@ -91,18 +88,14 @@ impl<M: Mmu> Machine<M> {
     }
 }
 
-/// Outcome of a run, or of a piece of one.
-#[derive(Serialize, Deserialize)]
+/// Outcome of a run.
 pub(crate) struct Outcome {
     pub(crate) measured: Measured,
     /// Accesses, measured or not.
     pub(crate) simulated: u64,
     pub(crate) skipped_instructions: u64,
-    /// A process has ended.
-    pub(crate) exited: bool,
     /// Just before the first process ended, or at the end.
     pub(crate) memory: Memory,
-    #[serde(with = "crate::count::by_code::counts")]
     pub(crate) by_code: Vec<ByCode>,
     pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) timeline: Vec<Sample>,
@@ -162,7 +155,6 @@ impl Outcome {
                 .into_iter()
                 .map(|measured| window(measured, slots, config))
                 .collect(),
-            pieces: None,
             timeline: self.timeline,
             free_2m_blocks: memory.free_2m_blocks,
             memory_map: memory.map,

@@ -1,4 +1,4 @@
-//! Counts that add up: one by one over windows, pieces and cores.
+//! Counts that add up: one by one over windows and cores.
 
 use pagelab_cpu::Stalls;
 use pagelab_memory::BankCounts;
@@ -41,14 +41,14 @@ macro_rules! impl_sums {
     };
 }
 
-/// Declares a struct of counts, which windows, pieces of a run and the sum over cores then have without more.
+/// Declares a struct of counts, which windows and the sum over cores then have without more.
 macro_rules! sums {
     (
         $(#[$about:meta])*
         $seen:vis struct $name:ident { $($(#[$of:meta])* $field_seen:vis $field:ident: $type:ty),* $(,)? }
     ) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
         $seen struct $name { $($(#[$of])* $field_seen $field: $type),* }
 
         $crate::count::sums::impl_sums!($name { $($field),* });

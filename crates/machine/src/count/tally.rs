@@ -1,9 +1,7 @@
 //! Totals of misses.
 
-use serde::{Deserialize, Serialize};
-
 /// Totals of the accesses of an instruction, or to a kind of memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Accesses.
     pub accesses: u64,

@@ -1,10 +1,9 @@
 use crate::count::histogram::Histogram;
 use crate::count::own_counters::{Changes, OwnCounters};
-use crate::count::sums::{Sums, sums};
+use crate::count::sums::sums;
 use crate::count::totals::{CoreTotals, Totals};
 use pagelab_cpu::Stalls;
 use pagelab_events::WarmUp;
-use serde::{Deserialize, Serialize};
 
 /// Measured parts of a stream.
 ///
@@ -44,7 +43,7 @@ pub(crate) struct Windows {
 }
 
 /// A window that has ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) totals: Totals,
     pub(crate) walks: Walks,
@@ -62,16 +61,6 @@ sums! {
     }
 }
 
-impl Window {
-    /// Goes on with what has been measured elsewhere.
-    pub(crate) fn add(&mut self, more: &Window) {
-        self.totals = self.totals.and(&more.totals);
-        self.after = self.after.and(&more.after);
-        self.walks = self.walks.and(&more.walks);
-        self.own.add(&more.own);
-    }
-}
-
 sums! {
     /// Page walks of a window.
     pub(crate) struct Walks {
@@ -81,11 +70,9 @@ sums! {
 }
 
 /// A measured part.
-#[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) totals: Totals,
     pub(crate) cores: Vec<CoreTotals>,
-    #[serde(with = "crate::count::histogram::parts")]
     pub(crate) walk_latency: Histogram,
     /// Each window by itself, unless the stream was measured whole.
     pub(crate) windows: Vec<Window>,

@@ -1,9 +1,10 @@
 use crate::config::MachineConfig;
+use crate::count::result::RunResult;
 use crate::error::BuildError;
 use crate::mmu::ConfiguredMmu;
-use crate::run::drive::{Drive, Ran, run};
+use crate::run::drive::{Drive, run};
 
-pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<Ran, BuildError>;
+pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<RunResult, BuildError>;
 
 /// A design around the conventional TLB and some page tables, as its folder says.
 #[derive(Debug)]

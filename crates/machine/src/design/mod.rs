@@ -6,12 +6,13 @@ pub(crate) mod name;
 pub(crate) mod registered;
 
 use crate::config::{MachineConfig, suggestion};
+use crate::count::result::RunResult;
 use crate::design::compiled::{Compiled, compiled};
 use crate::design::name::{DesignName, Named};
 use crate::design::registered::registered;
 use crate::error::{BuildError, SimulateError};
 use crate::mmu::{ConfiguredTable, ConfiguredTlb, Conventional};
-use crate::run::drive::{Drive, Ran, Sources};
+use crate::run::drive::{Drive, Sources};
 use crate::run::progress::Progress;
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{
@@ -275,8 +276,8 @@ impl Design {
         self.usual
     }
 
-    /// True if translations depend on what caches hold: such a design goes neither in pieces nor
-    /// with `caches.coherence` among several cores.
+    /// True if translations depend on what caches hold: such a design does not go with
+    /// `caches.coherence` among several cores.
     pub fn looks_into_caches(self) -> bool {
         self.compiled.looks_into_caches
     }
@@ -298,7 +299,7 @@ pub(crate) fn carry_out<'a>(
     design: &str,
     sources: Sources<'a, '_>,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Ran, SimulateError> {
+) -> Result<RunResult, SimulateError> {
     let design = Design::find(design)?;
     let mut drive = Drive {
         design: design.called,

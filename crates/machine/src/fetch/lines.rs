@@ -1,5 +1,5 @@
 use pagelab_addr::LINE_SHIFT;
-use pagelab_events::{Begun, CodeBlock, Definition};
+use pagelab_events::{CodeBlock, Definition};
 
 /// The lines of memory that the blocks of a program lie in.
 #[derive(Clone, Debug, Default)]
@@ -94,28 +94,6 @@ impl BlockLines {
     #[inline(always)]
     pub(crate) fn block(&self, number: u32) -> &Block {
         self.blocks.get(number as usize).unwrap_or(&UNKNOWN)
-    }
-
-    /// The lines that a block needs after accesses that it has made, from one of them on: before which
-    /// of the accesses that follow, which line, and for which instruction.
-    pub(crate) fn rest(
-        &self,
-        begun: &Begun,
-        from: u32,
-    ) -> impl Iterator<Item = (usize, u64, u32)> + use<'_> {
-        let &Begun {
-            block,
-            accesses,
-            left,
-        } = begun;
-        let block = self.block(block);
-        let others = (0..block.others).map(move |number| (number, self.later(block, number)));
-        let rest = others.filter(move |(_, later)| later.accesses >= accesses);
-        rest.skip(from as usize).map(move |(number, later)| {
-            let access = (later.accesses - accesses).min(left);
-            let line = block.first.wrapping_add(u64::from(number + 1));
-            (access as usize, line, block.site + later.instruction)
-        })
     }
 
     /// One of the block's other lines.

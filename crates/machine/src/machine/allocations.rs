@@ -18,7 +18,7 @@ impl<M: Mmu> Machine<M> {
             return;
         };
         let begins = matches!(control, Control::Allocating { .. });
-        if begins && tallies.sees_allocations && tallies.allocations.is_none() {
+        if begins && tallies.allocations.is_none() {
             tallies.begin_allocations((process, thread));
         }
         if let Some(mut allocations) = tallies.allocations.take() {

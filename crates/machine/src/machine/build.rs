@@ -115,7 +115,6 @@ impl<M: Mmu> Machine<M> {
             timeline: Timeline::default(),
             heat_map: config.heat_map.then(|| Box::new(HeatMap::new())),
             windows: Windows::default(),
-            untimed: 0,
             at_exit: None,
             threads: HashMap::new(),
             current: None,

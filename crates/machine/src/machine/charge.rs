@@ -12,12 +12,9 @@ use pagelab_events::NO_SITE;
 use pagelab_translation::Page;
 
 impl<M: Mmu> Machine<M> {
-    /// From now on counts by instruction and kind of memory; and by allocation site, if all
-    /// `allocations` are seen.
-    pub(crate) fn count_by_code(&mut self, allocations: bool) {
-        let mut tallies = Box::<Tallies>::default();
-        tallies.sees_allocations = allocations;
-        self.timing.by_code = Some(tallies);
+    /// From now on counts by instruction, kind of memory and allocation site.
+    pub(crate) fn count_by_code(&mut self) {
+        self.timing.by_code = Some(Box::<Tallies>::default());
     }
 
     /// Charges the walks and faults for a page of code to the instruction that is fetched.

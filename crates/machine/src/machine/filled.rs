@@ -60,7 +60,7 @@ impl<M: Mmu> Machine<M> {
 
 /// The frames that a fault on a page has filled, in that order, at most so many of the last. None where it
 /// has filled more than one page, of whatever size.
-pub(crate) fn filled_frames(
+fn filled_frames(
     effects: &Effects,
     page: Page,
     table: &impl PageTable,
@@ -82,7 +82,7 @@ pub(crate) fn filled_frames(
 }
 
 /// The lines of a frame that has been filled, all of them modified.
-pub(crate) fn filled_lines(pfn: Pfn) -> impl Iterator<Item = u32> {
+fn filled_lines(pfn: Pfn) -> impl Iterator<Item = u32> {
     let lines = (0..PAGE_BYTES).step_by(LINE_BYTES as usize);
     lines.map(move |at| reference(pfn, at, Op::store(8)))
 }

@@ -48,12 +48,9 @@ mod totals;
 mod translate;
 mod windows;
 
-pub(crate) use filled::{filled_frames, filled_lines};
-pub(crate) use translate::reference;
-
 /// Faults that one access may take before the run is given up: each either maps the page or
 /// makes it writable, so a third one means that page table and operating system disagree.
-pub(crate) const MAX_FAULTS: u32 = 3;
+const MAX_FAULTS: u32 = 3;
 
 /// Everything that belongs to one core.
 #[derive(Debug)]
@@ -120,8 +117,6 @@ pub struct Machine<M> {
     /// Misses by address and time, where that is counted.
     pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) windows: Windows,
-    /// Up to so many accesses caches and TLB are simulated without a clock, to warm them.
-    pub(crate) untimed: u64,
     /// Physical memory just before the first process ended, which gives most of it back.
     pub(crate) at_exit: Option<Memory>,
     /// The core of each thread, in order of appearance.
@@ -148,8 +143,6 @@ pub(crate) struct Cursor {
     pub(crate) mispredicted: usize,
     /// The entry of the flow, the line of its block, and the thread whose flow it is.
     pub(crate) flow: usize,
-    /// Lines that have been fetched of the block that had begun before the batch.
-    pub(crate) begun: u32,
     pub(crate) line: u32,
     pub(crate) thread: Option<u32>,
     /// Its core, once it is known.
@@ -214,7 +207,7 @@ impl<M: Mmu> Machine<M> {
         }
         let at = cursor.access;
         if at >= batch.len() {
-            if self.fetch.is_some() && !batch.goes_on {
+            if self.fetch.is_some() {
                 self.fetch(batch, cursor, at, usize::MAX)?;
             }
             if self.execution.is_some() {
@@ -352,16 +345,14 @@ impl<M: Mmu> Machine<M> {
             dep,
             mispredicted: &self.mispredicted,
         };
-        if self.counts.accesses >= self.untimed {
-            let mut execution = self.execution.as_deref_mut();
-            let up_to = (execution.as_mut()).map(|of| of.up_to(core, false, addr, op));
-            timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses, up_to);
-            let continued = op.iter().map(|op| u64::from(op.continues())).sum();
-            state.clock.count_as_continued(continued);
-            if let Some(free) = &mut self.free {
-                let up_to = execution.map(|of| of.up_to(core, true, addr, op));
-                free.time(core, &self.chunk, accesses, up_to);
-            }
+        let mut execution = self.execution.as_deref_mut();
+        let up_to = (execution.as_mut()).map(|of| of.up_to(core, false, addr, op));
+        timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses, up_to);
+        let continued = op.iter().map(|op| u64::from(op.continues())).sum();
+        state.clock.count_as_continued(continued);
+        if let Some(free) = &mut self.free {
+            let up_to = execution.map(|of| of.up_to(core, true, addr, op));
+            free.time(core, &self.chunk, accesses, up_to);
         }
         state.accesses += addr.len() as u64;
         self.counts.run.mispredicted_branches += Mispredicted::count(&self.mispredicted);
@@ -398,13 +389,6 @@ impl<M: Mmu> Machine<M> {
             self.tick(core)?;
         }
         Ok(())
-    }
-
-    /// Brings in what others would have used for so long before the clocks began.
-    pub(crate) fn pass_to_others(&mut self, slots: u64) {
-        if let Some(others) = &mut self.others {
-            others.pass(slots, &mut self.shared, |_| {});
-        }
     }
 
     /// Lets the memory manager work on the core that gets there first, khugepaged on a processor of its own.

@@ -1,6 +1,6 @@
 use super::{CoreState, Machine};
 use crate::caches::served::Served;
-use crate::count::own_counters::{Name, OwnCounters};
+use crate::count::own_counters::OwnCounters;
 use crate::count::sums::Sums;
 use crate::count::totals::{CoreTotals, Totals};
 use crate::fetch::FetchCounts;
@@ -64,15 +64,15 @@ impl<M: Mmu> Machine<M> {
     /// Counts of the design so far.
     pub(crate) fn own_counters(&self) -> OwnCounters {
         let own = self.mmu.own_counters().into_iter();
-        let mut tlb: BTreeMap<_, _> = own.map(|(name, n)| (Name::from(name), n)).collect();
+        let mut tlb: BTreeMap<_, _> = own.collect();
         if tlb.contains_key("prefetches_useful") {
             // Only the clock knows.
-            tlb.insert("prefetches_late".into(), self.timing.late_translations);
+            tlb.insert("prefetches_late", self.timing.late_translations);
         }
         if tlb.contains_key("data_guesses") {
-            tlb.insert("data_lines_late".into(), self.timing.late_lines);
+            tlb.insert("data_lines_late", self.timing.late_lines);
             let from_memory = self.timing.early_served[Served::Dram as usize];
-            tlb.insert("lines_fetched_from_memory".into(), from_memory);
+            tlb.insert("lines_fetched_from_memory", from_memory);
         }
         OwnCounters {
             tlb,

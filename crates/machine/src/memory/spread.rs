@@ -32,11 +32,6 @@ impl Spread {
         })))
     }
 
-    /// The longest of some latencies, in multiples of their mean.
-    pub(crate) fn slowest(shape: &[f64; SIXTEENTHS]) -> f64 {
-        shape.iter().copied().fold(0.0, f64::max) / Self::mean(shape)
-    }
-
     fn mean(shape: &[f64; SIXTEENTHS]) -> f64 {
         shape.iter().sum::<f64>() / SIXTEENTHS as f64
     }

@@ -164,8 +164,4 @@ impl<D: AroundConventional<Table: ConfiguredTable>> ConfiguredMmu for D {
             os,
         ))
     }
-
-    fn empty_places(&self) -> Option<u64> {
-        self.walked().empty_places()
-    }
 }

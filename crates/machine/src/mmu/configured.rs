@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// A page table that a configuration describes.
-pub(crate) trait ConfiguredTable: PageTable + Sized + Clone + Send {
+pub(crate) trait ConfiguredTable: PageTable + Sized {
     fn build(config: &MachineConfig) -> Result<Self, BuildError>;
 
     /// Physical memory of a machine with it.
@@ -71,7 +71,4 @@ pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
         // They are plain numbers, which always have a JSON form.
         self.table().statistics().unwrap_or_default()
     }
-
-    /// Places of the first core's last-level TLB that hold no entry; `None` where it cannot be said.
-    fn empty_places(&self) -> Option<u64>;
 }

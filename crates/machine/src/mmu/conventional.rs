@@ -205,8 +205,4 @@ impl<P: ConfiguredTable, T: ConfiguredTlb> ConfiguredMmu for Conventional<P, T> 
             prefetches: (0..config.cores).filter_map(of_core).collect(),
         })
     }
-
-    fn empty_places(&self) -> Option<u64> {
-        self.tlbs[0].empty_places()
-    }
 }

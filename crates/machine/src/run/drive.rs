@@ -3,11 +3,10 @@
 use crate::config::MachineConfig;
 use crate::count::result::RunResult;
 use crate::design::name::DesignName;
-use crate::error::{BuildError, RunError, SimulateError};
+use crate::error::{BuildError, RunError};
 use crate::machine::Machine;
 use crate::machine::turns::Turns;
 use crate::mmu::{ConfiguredMmu, Mmu};
-use crate::run::pieces::{self, BadSurvey, Ended, OnePiece, Pieces, Plan};
 use crate::run::programs;
 use crate::run::progress::Progress;
 use crate::run::stopped::Stopped;
@@ -15,48 +14,10 @@ use pagelab_events::{Batch, Source};
 use pagelab_os::Os;
 use std::ops::ControlFlow;
 
-/// Sources of a run: one whose threads go round the cores, one for each core, or a stream in
-/// pieces, together or apart.
+/// Sources of a run: one whose threads go round the cores, or one for each core.
 pub(crate) enum Sources<'a, 'b> {
-    Pieces(Pieces<'a>),
-    Apart(Apart<'a>),
     One(&'a mut dyn Source),
     PerCore(&'a mut [&'b mut dyn Source]),
-}
-
-/// Part of the work on a stream in pieces that several processes share.
-pub(crate) enum Apart<'a> {
-    /// Nothing, but that refuses what cannot be done.
-    Check,
-    /// One piece.
-    Piece(OnePiece<'a>),
-    /// All that came of them is put together.
-    Join(&'a Plan, Vec<Option<Ended>>),
-}
-
-/// Outcome of a run.
-pub(crate) enum Ran {
-    Whole(Box<RunResult>),
-    Piece(Option<Box<Ended>>),
-    Checked,
-}
-
-impl Ran {
-    /// A whole result, which is what is asked for.
-    pub(crate) fn whole(self) -> Result<RunResult, SimulateError> {
-        match self {
-            Ran::Whole(result) => Ok(*result),
-            Ran::Piece(_) | Ran::Checked => Err(BadSurvey::Impossible.into()),
-        }
-    }
-
-    /// Outcome of a piece, if that is what was asked for.
-    pub(crate) fn piece(self) -> Option<Box<Ended>> {
-        match self {
-            Ran::Piece(ended) => ended,
-            Ran::Whole(_) | Ran::Checked => None,
-        }
-    }
 }
 
 /// Inputs of a run besides the machine.
@@ -68,30 +29,6 @@ pub(crate) struct Drive<'a, 'b> {
 
 /// Builds the machine of a design and takes the sources through it.
 pub(crate) fn run<M: ConfiguredMmu>(
-    config: &MachineConfig,
-    drive: &mut Drive,
-) -> Result<Ran, BuildError> {
-    let whole = |result| Ran::Whole(Box::new(result));
-    match &mut drive.sources {
-        Sources::Pieces(pieces) => {
-            pieces::run::<M>(config, drive.design, *pieces, drive.progress).map(whole)
-        }
-        Sources::Apart(Apart::Check) => {
-            pieces::check_design::<M>(config, drive.design).map(|()| Ran::Checked)
-        }
-        Sources::Apart(Apart::Piece(piece)) => {
-            let ended = pieces::run_one::<M>(config, drive.design, piece, drive.progress)?;
-            Ok(Ran::Piece(ended.map(Box::new)))
-        }
-        Sources::Apart(Apart::Join(plan, ended)) => {
-            let ended = std::mem::take(ended);
-            pieces::put_together::<M>(config, drive.design, plan, ended).map(whole)
-        }
-        Sources::One(_) | Sources::PerCore(_) => run_whole::<M>(config, drive).map(whole),
-    }
-}
-
-fn run_whole<M: ConfiguredMmu>(
     config: &MachineConfig,
     drive: &mut Drive,
 ) -> Result<RunResult, BuildError> {
@@ -112,7 +49,6 @@ fn run_whole<M: ConfiguredMmu>(
             run_one(&mut machine, (config, drive.design), source, drive.progress)
         }
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
-        Sources::Pieces(_) | Sources::Apart(_) => None,
     };
     Ok(machine.result(config, drive.design, stopped))
 }
@@ -126,7 +62,7 @@ fn run_one<M: Mmu>(
 ) -> Option<Stopped> {
     let mut batch = Batch::default();
     if source.has_code() {
-        machine.count_by_code(true);
+        machine.count_by_code();
     }
     loop {
         match source.next_batch(&mut batch) {
@@ -145,7 +81,6 @@ fn run_one<M: Mmu>(
         let progress_now = Progress {
             accesses: machine.accesses(),
             remaining: source.remaining(),
-            pieces: None,
             so_far: Some(&|| machine.so_far(config, design)),
         };
         if progress(progress_now).is_break() {

@@ -1,7 +1,6 @@
-//! Runs: sources of events through machines, whole or in pieces.
+//! Runs: sources of events through machines.
 
 pub(crate) mod drive;
-pub(crate) mod pieces;
 pub(crate) mod programs;
 pub(crate) mod progress;
 pub(crate) mod simulate;

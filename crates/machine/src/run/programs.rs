@@ -54,7 +54,6 @@ fn read<M: Mmu>(
     let progress_now = Progress {
         accesses: machine.accesses(),
         remaining: left.sum(),
-        pieces: None,
         so_far: None,
     };
     match progress(progress_now) {
@@ -138,7 +137,7 @@ pub(crate) fn run<M: Mmu>(
         })
         .collect();
     if programs.iter().any(|program| program.source.has_code()) {
-        machine.count_by_code(true);
+        machine.count_by_code();
     }
     if let Err(stopped) = initialise(machine, &mut programs, progress) {
         return Some(stopped);

@@ -7,8 +7,6 @@ pub struct Progress<'a> {
     pub accesses: u64,
     /// Accesses yet to come, as far as the source knows.
     pub remaining: Option<u64>,
-    /// For a stream in pieces: how many have ended, of how many.
-    pub pieces: Option<(u64, u64)>,
     /// Result of what has been simulated, of a sample up to its last whole window. Asking changes nothing.
     pub so_far: Option<&'a dyn Fn() -> RunResult>,
 }

@@ -1,8 +1,7 @@
 use crate::error::RunError;
-use serde::{Deserialize, Serialize};
 
 /// Reason for which a run ended before its source did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Stopped {
     pub(crate) why: String,
     pub(crate) out_of_memory: bool,
@@ -16,18 +15,7 @@ impl Stopped {
         }
     }
 
-    /// A defect of this program, the only thing that leads here.
-    pub(crate) fn inexact(piece: u64) -> Self {
-        Stopped {
-            why: format!(
-                "piece {piece} begins with other memory than the piece before it ends with: this is a \
-                 defect of pagelab; simulate without pieces"
-            ),
-            out_of_memory: false,
-        }
-    }
-
-    /// The same, of a program of several.
+    /// The reason of one program among several.
     pub(crate) fn of_program(self, program: usize) -> Self {
         Stopped {
             why: format!("program {program}: {}", self.why),

@@ -1,12 +1,10 @@
-//! Unusual machines and generated programs of several processes, in every design: neither batches
-//! nor workers change a bit, branches change time only, and what is counted adds up.
+//! Unusual machines and generated programs of several processes, in every design: batches
+//! change no bit, branches change time only, and what is counted adds up.
 
 use crate::common::{BASE, Event, map};
-use crate::generated::{Batches, Held, Step, steps};
+use crate::generated::{Batches, Step, steps};
 use pagelab_events::{Selection, Source, Unit, Window};
-use pagelab_machine::{
-    Design, MachineConfig, RunResult, WindowResult, simulate, simulate_in_pieces,
-};
+use pagelab_machine::{Design, MachineConfig, RunResult, WindowResult, simulate};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 
@@ -383,31 +381,6 @@ proptest! {
             cost_nothing.counts.mispredicted_branches = 0;
             cost_nothing.machine = none.machine.clone();
             prop_assert!(text(&cost_nothing) == text(&none), "{}", design);
-        }
-    }
-
-    #[test]
-    fn workers_change_nothing(steps in steps(), machine in machine(&FETCH), count in 2u64..9) {
-        let stream = Held(steps);
-        for design in Design::all().filter(|d| !d.looks_into_caches()) {
-            let design = design.name();
-            let Some(whole) = run(&machine, &design, &mut Batches::new(&stream.0, &[100])) else {
-                continue;
-            };
-            let cut = |workers| {
-                let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
-                simulate_in_pieces(&machine, &design, &stream, workers, Some(count), go_on).unwrap()
-            };
-            let one = cut(1);
-            adds_up(&one, &stream.0);
-            prop_assert!(text(&one) == text(&cut(3)), "{}", design);
-            prop_assert_eq!(&one.stopped, &whole.stopped, "{}", design);
-            prop_assert_eq!(&one.os, &whole.os, "{}", design);
-            prop_assert_eq!(
-                (one.instructions, one.accesses, one.counts.stores, one.cycles.zeroing),
-                (whole.instructions, whole.accesses, whole.counts.stores, whole.cycles.zeroing),
-                "{}", design
-            );
         }
     }
 }

@@ -1,6 +1,4 @@
-use pagelab_events::{
-    Access, Backing, Batch, Control, Divisible, Interval, Op, Protection, Source, SourceError,
-};
+use pagelab_events::{Access, Backing, Batch, Control, Op, Protection, Source, SourceError};
 use pagelab_machine::{MachineConfig, RunResult, simulate};
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
@@ -112,29 +110,6 @@ pub fn prefetch(addr: u64, gap: u32, dep: u32) -> Event {
 /// Simulates to the end.
 pub fn run(config: &MachineConfig, design: &str, source: &mut dyn Source) -> RunResult {
     simulate(config, design, source, &mut |_| ControlFlow::Continue(())).unwrap()
-}
-
-/// A stream in memory, which can be had in pieces.
-pub struct Held(pub Vec<Event>);
-
-impl Divisible for Held {
-    fn accesses(&self) -> u64 {
-        let accesses = self.0.iter().filter(|e| matches!(e, Event::Access(_)));
-        accesses.count() as u64
-    }
-
-    fn interval(
-        &self,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        let source = Cut::new(&self.0, 100);
-        Ok(Box::new(Interval::new(
-            source,
-            from,
-            to.map(|to| to - from),
-        )))
-    }
 }
 
 /// All of a result but what its design is called, and the keys that are its own.

@@ -3,12 +3,10 @@
 
 use crate::common::{BASE, but_the_design, machine, run};
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Divisible, Flow, Interval, Op, Source,
-    SourceError,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Op, Source, SourceError,
 };
-use pagelab_machine::{RunResult, simulate_in_pieces};
+use pagelab_machine::RunResult;
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 
 /// A block: where it is, and of each instruction the length and how many accesses it makes.
 #[derive(Clone, Debug)]
@@ -254,37 +252,6 @@ fn batches(blocks: &[Block], executed: &[Executed], length: usize) -> Batches {
     Batches(batches.into_iter())
 }
 
-/// Batches of a source, to be read from any place.
-struct Held(Batches);
-
-impl Divisible for Held {
-    fn accesses(&self) -> u64 {
-        self.0
-            .0
-            .as_slice()
-            .iter()
-            .map(|batch| batch.len() as u64)
-            .sum()
-    }
-
-    fn interval(
-        &self,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        let source = Batches(self.0.0.clone());
-        Ok(Box::new(Interval::new(
-            source,
-            from,
-            to.map(|to| to - from),
-        )))
-    }
-
-    fn has_code(&self) -> bool {
-        true
-    }
-}
-
 fn counted(run: &RunResult) -> Counts {
     let fetch = run.fetch.unwrap();
     Counts {
@@ -306,7 +273,6 @@ proptest! {
         cores in 1usize..3,
         next_lines in 0u64..4,
         length in prop_oneof![Just(1usize), Just(7), Just(1000)],
-        pieces in 2u64..20,
     ) {
         let mut thread = 0;
         // Threads go round the cores as they appear.
@@ -347,18 +313,6 @@ proptest! {
         prop_assert_eq!(counted(&result), expected);
         let walks = expected.code[1] + expected.data[1];
         prop_assert_eq!(result.walks.count, walks + result.os.faults);
-        if cores == 1 {
-            // Wherever the stream is cut, in the middle of blocks: the same memory, and each line once.
-            let held = Held(batches(&blocks, &executed, length));
-            let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
-            let cut = simulate_in_pieces(&config, "radix", &held, 2, Some(pieces), go_on).unwrap();
-            prop_assert_eq!(&cut.stopped, &None);
-            prop_assert_eq!(&cut.os, &result.os);
-            let fetches = cut.fetch.unwrap().fetches;
-            // A piece that nothing warms does not know which line was fetched last.
-            let counts = expected.fetches..=expected.fetches + pieces;
-            prop_assert!(counts.contains(&fetches), "{} not in {:?}", fetches, counts);
-        }
         let coherence = pagelab_machine::CoherenceConfig {
             transfer_cycles: 75,
             invalidate_cycles: 60,
@@ -380,57 +334,4 @@ proptest! {
             prop_assert!(bits(result) == expected, "{}", design);
         }
     }
-}
-
-/// A long block between short ones that make the same access, in a stream that is cut in two: the first page
-/// of the long one is fetched after so many accesses, the second 20 later.
-fn cut_in_two(before: usize, accesses: usize) {
-    let short = Block {
-        pc: 0x40_0000,
-        instructions: vec![(4, 1)],
-    };
-    let long = Block {
-        pc: 0x40_1000 + 4096 - 200,
-        instructions: vec![(10, 1); 40],
-    };
-    let execute = |block, makes| Executed {
-        thread: 0,
-        block,
-        pages: vec![1; makes],
-    };
-    let mut executed = vec![execute(0, 1); accesses - 40];
-    executed.insert(before, execute(1, 40));
-    let blocks = [short, long];
-    let config = machine(&[
-        "fetch.tlb={ entries = 8, ways = 4 }",
-        "fetch.l1={ kib = 1, ways = 2 }",
-    ]);
-    let whole = run(&config, "radix", &mut batches(&blocks, &executed, 700));
-    let held = Held(batches(&blocks, &executed, 700));
-    let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
-    let cut = simulate_in_pieces(&config, "radix", &held, 1, Some(2), go_on).unwrap();
-    // The second begins to warm up, or to be measured, within the block and before its second page.
-    let pieces = cut.pieces.as_ref().unwrap();
-    let from = pieces.accesses - pieces.warm_up[1] - pieces.timed;
-    let begins = [from, pieces.accesses].map(|at| at as usize);
-    assert!(
-        begins
-            .iter()
-            .any(|at| (before + 1..before + 20).contains(at)),
-        "{begins:?}"
-    );
-    assert_eq!(cut.stopped, None);
-    assert_eq!(cut.os, whole.os);
-    let fetches = |run: &RunResult| run.fetch.unwrap().fetches;
-    assert_eq!(fetches(&cut), fetches(&whole));
-}
-
-#[test]
-fn a_piece_that_begins_within_a_block_fetches_the_rest_of_it() {
-    cut_in_two(1000, 2 * (1010 + 8192 + 1));
-}
-
-#[test]
-fn a_piece_that_ends_within_a_block_leaves_the_rest_of_it() {
-    cut_in_two(9000, 2 * 9010);
 }

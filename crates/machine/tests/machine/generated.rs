@@ -2,8 +2,8 @@
 
 use crate::common::{BASE, Event, map};
 use pagelab_events::{
-    Access, Advice, Batch, CodeBlock, Control, Definition, Divisible, Flow, Interval, Mispredicted,
-    Op, Protection, Source, SourceError, dependence,
+    Access, Advice, Batch, CodeBlock, Control, Definition, Flow, Mispredicted, Op, Protection,
+    Source, SourceError, dependence,
 };
 use proptest::prelude::*;
 
@@ -231,30 +231,5 @@ impl Source for Batches<'_> {
             self.at += 1;
         }
         Ok(true)
-    }
-}
-
-pub struct Held(pub Vec<Step>);
-
-impl Divisible for Held {
-    fn accesses(&self) -> u64 {
-        let accesses = self
-            .0
-            .iter()
-            .filter(|step| matches!(step.event, Event::Access(_)));
-        accesses.count() as u64
-    }
-
-    fn interval(
-        &self,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        let source = Batches::new(&self.0, &[100]);
-        Ok(Box::new(Interval::new(
-            source,
-            from,
-            to.map(|to| to - from),
-        )))
     }
 }

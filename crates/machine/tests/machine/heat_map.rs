@@ -1,15 +1,12 @@
 //! Addresses over time, against a grid made of every single access, and against patterns that are
 //! known.
 
-use crate::common::{BASE, Cut, Event, Held, load, map, run, small_machine, store};
+use crate::common::{BASE, Cut, Event, load, map, run, small_machine, store};
 use pagelab_events::{
     Access, Backing, Batch, Control, Op, Protection, Source, SourceError, Unit, WarmUp, WarmedUp,
 };
-use pagelab_machine::{
-    Design, HeatMapResult, HeatRow, MachineConfig, RunResult, Tally, simulate_in_pieces,
-};
+use pagelab_machine::{Design, HeatMapResult, HeatRow, MachineConfig, Tally};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 const FILE: u64 = BASE + (1 << 36);
 const STACK: u64 = BASE + (1 << 40);
@@ -288,35 +285,6 @@ fn a_grid_is_bounded_whatever_is_accessed() {
     let drawn = run.heat_map.unwrap();
     assert!((64..=128).contains(&drawn.rows.len()));
     assert_eq!(sums(&drawn)[0], 600);
-}
-
-#[test]
-fn pieces_make_one_picture() {
-    for seed in 1..8 {
-        let (events, _) = generated(seed, 3000 + 331 * seed, 1 << (20 + 2 * seed));
-        let whole = run(&drawn(), "radix", &mut Cut::new(&events, 100));
-        let cut = |count| -> RunResult {
-            let go_on = &mut |_: pagelab_machine::Progress| ControlFlow::Continue(());
-            let stream = Held(events.clone());
-            simulate_in_pieces(&drawn(), "radix", &stream, 2, Some(count), go_on).unwrap()
-        };
-        for count in [2, 5] {
-            let pieces = cut(count);
-            assert_eq!(pieces.pieces.as_ref().unwrap().count, count);
-            let (one, all) = (whole.heat_map.as_ref().unwrap(), pieces.heat_map.unwrap());
-            assert_eq!(one.accesses_per_column, all.accesses_per_column);
-            assert_eq!(one.bytes_per_row, all.bytes_per_row);
-            for (one, all) in one.rows.iter().zip(&all.rows) {
-                assert_eq!((one.kind, one.address), (all.kind, all.address));
-                assert_eq!((&one.accesses, &one.faults), (&all.accesses, &all.faults));
-            }
-            let misses = pieces.tlb.l2_misses;
-            assert_eq!(
-                all.rows.iter().flat_map(|r| &r.l2_tlb_misses).sum::<u64>(),
-                misses
-            );
-        }
-    }
 }
 
 /// An access of several lines is one access.

@@ -25,8 +25,6 @@ mod look_ahead;
 mod memory_latencies;
 mod nodes;
 mod others;
-mod pieces;
-mod pieces_apart;
 mod pom_tlb;
 mod prefetches;
 mod presets;

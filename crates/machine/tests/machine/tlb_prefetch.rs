@@ -342,7 +342,7 @@ proptest! {
         let should = |name: &str| twin.counts.get(name).copied().unwrap_or(0);
         prop_assert_eq!(result.tlb.l1_misses, should("first"));
         prop_assert_eq!(result.tlb.l2_misses, should("second"));
-        for (name, &count) in &result.tlb_counters {
+        for (&name, &count) in &result.tlb_counters {
             if name != "prefetches_late" {
                 prop_assert_eq!(count, should(name), "{}", name);
             }

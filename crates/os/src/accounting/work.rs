@@ -7,13 +7,13 @@
 use super::{Accounting, foliomap};
 use pagelab_addr::{Asid, PageSize};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::ops::AddAssign;
 
 const LARGE: u32 = PageSize::Large2M.order();
 
 /// Accounting of one kind of operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AccountingWork {
     /// Base pages that were mapped, copied by fork or unmapped.
     pub pages: u64,
@@ -51,7 +51,7 @@ impl AccountingWork {
 }
 
 /// Accounting by kind of operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AccountingStatistics {
     /// Faults and populating: pages that are new, mapped from files, copied and kept.
     pub fault: AccountingWork,

@@ -73,7 +73,7 @@ impl TieredConfig {
 }
 
 /// Counts of the `tiered` manager.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TierStatistics {
     /// Looks at the accessed bits.
     pub ticks: u64,

@@ -2,10 +2,10 @@ use crate::Os;
 use pagelab_addr::Pfn;
 use pagelab_translation::{FrameUse, Frames};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Use of the frames of one cell of the physical memory: numbers of frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryCell {
     /// Free.
     pub free: u32,

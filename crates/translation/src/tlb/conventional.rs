@@ -101,7 +101,7 @@ impl ConventionalTlb {
     /// Enters what a walk or a cache has found; returns the page, one of its base pages, and the
     /// size of the entry that left the second level for it.
     ///
-    /// Only for TLBs whose entries cover a page each ([`ConventionalTlb::coalesces`]).
+    /// Only for TLBs whose entries cover a page each.
     #[inline(always)]
     pub fn fill_page<S: Simd>(
         &mut self,
@@ -112,11 +112,6 @@ impl ConventionalTlb {
         let Translation { size, .. } = translation;
         let evicted = self.l2.insert::<S>(page, size, value(translation));
         evicted.map(|(key, _)| page_of(key))
-    }
-
-    /// True if an entry may cover several pages.
-    pub fn coalesces(&self) -> bool {
-        self.coalesce != 0
     }
 
     /// Enters a 4 KiB page and those around it that an entry can cover; returns log2 of how many
@@ -267,9 +262,5 @@ impl Tlb for ConventionalTlb {
 
     fn counters(&self) -> TlbCounters {
         self.counters
-    }
-
-    fn empty_places(&self) -> Option<u64> {
-        Some(self.l2.empty_places())
     }
 }

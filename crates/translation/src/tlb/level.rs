@@ -95,12 +95,6 @@ impl Array {
 }
 
 impl Level {
-    /// Places without an entry, of all arrays.
-    pub(super) fn empty_places(&self) -> u64 {
-        let arrays = self.larger.iter().chain([&self.base]);
-        arrays.map(|array| array.entries.empty_places()).sum()
-    }
-
     pub(super) fn new(
         base: TlbArrayConfig,
         large: Option<TlbArrayConfig>,

@@ -116,11 +116,6 @@ pub trait Tlb {
     /// Counters since construction.
     fn counters(&self) -> TlbCounters;
 
-    /// Places of the last level that hold no entry; `None` where it cannot be said.
-    fn empty_places(&self) -> Option<u64> {
-        None
-    }
-
     /// The design's own counters, by name; those of several cores are added up.
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

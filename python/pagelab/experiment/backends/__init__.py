@@ -8,7 +8,6 @@ from pagelab.experiment.backends import (
     collisions,
     guest,
     native,
-    pieces,
     probe,
     simulate,
 )
@@ -20,8 +19,6 @@ Backend = Callable[[dict[str, Any], Progress], dict[str, Any]]
 
 BACKENDS: dict[str, Backend] = {
     "simulate": simulate.run,
-    "look": pieces.look,
-    "piece": pieces.piece,
     "guest": guest.run,
     "probe": probe.run,
     "native": native.run,

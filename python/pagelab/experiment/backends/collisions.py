@@ -4,8 +4,8 @@ from typing import Any
 
 from pagelab import _core
 from pagelab.experiment.case import Case
+from pagelab.experiment.content import simulator_version
 from pagelab.experiment.progress import Progress
-from pagelab.surveys import simulator_version
 
 
 def case(label: str, entries: int, addresses: int) -> Case:

@@ -16,7 +16,6 @@ from pagelab.experiment.case import Case
 from pagelab.experiment.progress import Progress
 from pagelab.linux import guest, layout, suite
 from pagelab.linux.layout import Layout
-from pagelab.surveys import simulator_version
 
 # First page, pages, first frame
 Range = tuple[int, int, int]
@@ -51,7 +50,7 @@ def cases(name: str, *, replay: dict[str, Any] | None = None) -> list[tuple[suit
             *([where.linux / "modules"] if "fbmm=on" in job.append else []),
         ]
         asked = [job.entry.model_dump(), job.append, job.manager, seen[job.name], replay]
-        depends = [asked, content.of(sources), simulator_version() if replay else None]
+        depends = [asked, content.of(sources), content.simulator_version() if replay else None]
         if job.entry.kvm:
             # Times are those of this machine.
             depends.append([platform.node(), platform.machine(), platform.release()])

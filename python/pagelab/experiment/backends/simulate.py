@@ -13,8 +13,8 @@ from pagelab.design import check
 from pagelab.errors import InterruptedRunError, PagelabError, RunError
 from pagelab.experiment import traces
 from pagelab.experiment.case import Case
+from pagelab.experiment.content import simulator_version
 from pagelab.experiment.progress import Progress
-from pagelab.surveys import simulator_version
 from pagelab.units import parse_size
 
 # A worker process, and what the simulator keeps for a page of simulated memory: at most 16 bytes.

@@ -11,7 +11,6 @@ use crate::timing::{self, Fetched, Paths};
 use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
 use pagelab_events::{Batch, Mispredicted, NO_SITE};
 use pagelab_memory::{Access, Kind};
-use pagelab_os::Os;
 use pagelab_translation::{Page, PageTable};
 
 impl<M: Mmu> Machine<M> {
@@ -25,9 +24,6 @@ impl<M: Mmu> Machine<M> {
         }
         cursor.mispredicted += count;
         self.counts.run.mispredicted_branches += Mispredicted::count(&branches[..count]);
-        if self.counts.accesses < self.untimed {
-            return;
-        }
         let state = &mut self.cores[of.core];
         let on_core: Vec<(u32, Mispredicted)>;
         let mut branches = &branches[..count];
@@ -46,22 +42,6 @@ impl<M: Mmu> Machine<M> {
         if let Some(free) = &mut self.free {
             free.mispredicted(of.core, branches);
         }
-    }
-
-    /// Fetches a line that was fetched before the stream begins, whoever needed it.
-    pub(crate) fn bring_in_code(&mut self, process: u32, addr: u64) -> Result<(), RunError> {
-        let line = addr >> LINE_SHIFT;
-        let asid = Os::asid(process)?;
-        if let Some(fetch) = &mut self.fetch {
-            fetch.cores[0].enter(asid);
-        }
-        self.fetch_line(&Wanted {
-            core: 0,
-            asid,
-            line,
-            site: NO_SITE,
-            gap: 0,
-        })
     }
 
     /// Fetches a line that is not at hand.
@@ -95,9 +75,6 @@ impl<M: Mmu> Machine<M> {
             }
         }
         self.fetch_from_caches(core, line, of.site, &mut fetched);
-        if self.counts.accesses < self.untimed {
-            return Ok(());
-        }
         let state = &mut self.cores[core];
         let mut paths = Paths {
             core: &mut state.clock,

@@ -65,30 +65,6 @@ impl Search<'_> {
         })
     }
 
-    /// Follows the blocks that had begun before the batch; `cursor` counts the lines that are done.
-    #[inline(always)]
-    fn begun(
-        &mut self,
-        (front_end, core): (&mut FrontEnd, usize),
-        batch: &Batch,
-        cursor: &mut Cursor,
-    ) -> Result<Option<Step>, DirectoryFull> {
-        let Some(begun) = &batch.begun else {
-            return Ok(None);
-        };
-        let lines = self.lines;
-        for (access, line, site) in lines.rest(begun, cursor.begun) {
-            if access >= self.end {
-                return Ok(Some(Step::Until(self.end)));
-            }
-            if self.look(front_end, line)? == Lookup::Missing {
-                return Ok(Some(self.missing(core, access, line, site)));
-            }
-            cursor.begun += 1;
-        }
-        Ok(None)
-    }
-
     /// Follows the lines of a block but its first, from a number on. The block starts before access `start`, the
     /// next one before access `next`.
     #[inline(always)]
@@ -190,9 +166,6 @@ impl<M: Mmu> Machine<M> {
             end,
             gap: batch.gap.get(at).copied().unwrap_or(0),
         };
-        if let Some(step) = search.begun((front_end, core), batch, cursor)? {
-            return Ok(step);
-        }
         // Kept apart from the cursor while they change at each block.
         let (mut entry, mut number) = (cursor.flow, cursor.line);
         let step = loop {
