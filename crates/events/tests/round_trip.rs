@@ -89,7 +89,7 @@ fn reading_can_start_at_any_chunk() {
 #[test]
 fn metadata_come_back() {
     let metadata = Metadata::new()
-        .with(Metadata::COMMAND, "sort -n 'a \"b\"\n'")
+        .with("command", "sort -n 'a \"b\"\n'")
         .with("anything", "\u{1f980}");
     let writer = TraceWriter::new(Vec::new(), &metadata).unwrap();
     let reader = open(writer.finish().unwrap());

@@ -76,16 +76,6 @@ impl Estimate {
             samples: self.samples,
         }
     }
-
-    /// Half the width of the interval in relation to the median.
-    pub fn relative_error(&self) -> f64 {
-        (self.high - self.low) / (2.0 * self.median.abs().max(f64::MIN_POSITIVE))
-    }
-
-    /// True if the two intervals share no point.
-    pub fn differs_from(&self, other: &Estimate) -> bool {
-        self.low > other.high || other.low > self.high
-    }
 }
 
 /// The largest `r` such that order statistics `r` and `count - 1 - r` (from 0) enclose the

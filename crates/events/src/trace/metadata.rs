@@ -7,12 +7,8 @@ use std::collections::BTreeMap;
 pub struct Metadata(pub BTreeMap<String, String>);
 
 impl Metadata {
-    /// The command line that was recorded, its words quoted for a shell.
-    pub const COMMAND: &'static str = "command";
     /// The program's path.
     pub const PROGRAM: &'static str = "program";
-    /// Writer of the trace, with its version.
-    pub const RECORDER: &'static str = "recorder";
     /// The version of QEMU that ran the program.
     pub const QEMU: &'static str = "qemu";
     /// The processor that QEMU emulated, as its `-cpu` option names it.
@@ -21,12 +17,8 @@ impl Metadata {
     pub const WINDOW: &'static str = "window";
     /// Bytes of a page on the recorded machine.
     pub const PAGE_SIZE: &'static str = "page_size";
-    /// The machine it was recorded on.
-    pub const HOST: &'static str = "host";
     /// The format of the trace that this one was converted from.
     pub const CONVERTED_FROM: &'static str = "converted_from";
-    /// When it was recorded (RFC 3339).
-    pub const TIME: &'static str = "time";
 
     /// No metadata.
     pub fn new() -> Self {
