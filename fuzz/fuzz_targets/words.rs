@@ -42,7 +42,7 @@ fn push_frame(bytes: &mut Vec<u8>, tag: &[u8; 4], payload: &[u8]) {
 
 /// A file of one frame with these streams.
 fn file(streams: [&[u8]; 4]) -> Vec<u8> {
-    let mut bytes = b"pgwords\n\x01\0\0\0".to_vec();
+    let mut bytes = b"pgwords\n\x02\0\0\0".to_vec();
     // With code, no window, of a process that there is not; no time, no texts.
     let mut head = region::MAGIC.to_le_bytes().to_vec();
     head.extend([2, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xf, 0, 0, 0]);
