@@ -29,7 +29,7 @@ pub struct BlockStatistics {
 }
 
 /// Work of one fork.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ForkStatistics {
     /// Entries of pages, of any size, that it copied.
     pub entries: u64,
