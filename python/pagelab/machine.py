@@ -43,7 +43,7 @@ class MachineBase:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """Every key with its value; docs/simulate.md says what each means."""
+        """Every key with its value; the site's reference (`make docs`) says what each means."""
         return check(self.file(), list(self.changes))
 
     def file(self, say: Callable[[str], None] = lambda _: None) -> str:

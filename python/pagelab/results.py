@@ -1,7 +1,7 @@
 """Results of runs, and the directory that keeps them.
 
 The models mirror the JSON of a run (`pagelab.run/1`; its parts are in `counts`) and of a comparison
-(`pagelab.comparison/1`); docs/simulate.md says what each field means.
+(`pagelab.comparison/1`); the site's reference (`make docs`) says what each field means.
 """
 
 import html

@@ -11,6 +11,7 @@ pub(crate) struct Nru {
 
 impl Policy for Nru {
     type Keys = ();
+    const DESCRIBED: bool = false;
 
     fn new((): &(), sets: usize, ways: usize) -> Self {
         Nru {

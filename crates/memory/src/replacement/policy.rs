@@ -3,7 +3,8 @@ use super::Access;
 /// The most ways that policies other than LRU have.
 pub(super) const MAX_WAYS: u32 = 128;
 
-/// State of all sets of a cache or TLB array under a policy. An entry stays in its place, its way.
+/// State of all sets of a cache or TLB array under a policy. An entry stays in its place, its way, and may be removed
+/// without a word: the way is empty then, and the next [`Policy::fill`] of the set comes to its first empty way.
 pub(super) trait Policy {
     /// Keys beside the name, each with a default; `()` for none.
     type Keys;
