@@ -1,9 +1,9 @@
 """Counts of a run: the parts of its JSON (`pagelab.run/1`) as models.
 
 Rust's types say what they are (`_core.run_schema`), which the tests compare these with;
-the reference of the site (`make docs`) says what each field means. Cycles, bytes and frames are whole numbers
-throughout. Fields with a default are absent from results of before they were counted, or where
-there is nothing of the kind.
+the site's reference (`make docs`) says what each field means. Cycles, bytes and frames are whole
+numbers throughout. Fields with a default are absent from results of before they were counted, or
+where there is nothing of the kind.
 """
 
 from pathlib import Path
