@@ -9,7 +9,10 @@ const PAGES: usize = 1 << (GIB_SHIFT - PAGE_SHIFT);
 /// Nothing is known of more: of a stream of addresses from everywhere, which no machine takes either.
 const MOST_GIBS: usize = 1 << 13;
 
-/// Pages that are there, those that were stored to among them. A forked child has its parent's.
+/// Pages that have been loaded from and stored to since a page fault of theirs was last possible.
+///
+/// A page that has been touched stays mapped, and one that was written stays writable, until a
+/// control event of its process says otherwise: the simulated kernel reclaims nothing.
 #[derive(Debug, Default)]
 pub struct Touched {
     regions: Regions,
@@ -18,6 +21,8 @@ pub struct Touched {
     free: Vec<usize>,
     /// The page behind each heap, once that has been said.
     heaps: HashMap<u32, u64>,
+    /// Pages are there that were there before a fork, whoever may write to them.
+    presence: bool,
 }
 
 /// The pages of 1 GiB of an address space: two bits each.
@@ -37,7 +42,15 @@ impl Default for Gib {
 }
 
 impl Touched {
-    /// Touches a page; says whether that is new.
+    /// Pages that are there, rather than those that were accessed: a forked child has its parent's.
+    pub fn presence() -> Self {
+        Touched {
+            presence: true,
+            ..Touched::default()
+        }
+    }
+
+    /// Touches a page; says whether that may be a page fault.
     #[inline]
     pub fn touch(&mut self, process: u32, vpn: Vpn, store: bool) -> bool {
         let Some(number) = self.number(process, vpn.0 >> (GIB_SHIFT - PAGE_SHIFT)) else {
@@ -89,6 +102,10 @@ impl Touched {
                 len,
                 advice: Advice::DontNeed | Advice::Free,
             } => self.forget(process, pages(addr, len)),
+            // A page that is there stays there.
+            Control::Protect { addr, len, .. } if !self.presence => {
+                self.forget(process, pages(addr, len));
+            }
             Control::Remap {
                 old_addr,
                 old_len,
@@ -108,7 +125,6 @@ impl Touched {
                 self.heaps.remove(&process);
                 self.free.extend(self.regions.remove(process));
             }
-            // A page that is there stays there.
             Control::Protect { .. }
             | Control::Advise { .. }
             | Control::Thread { .. }
@@ -128,6 +144,11 @@ impl Touched {
             self.heaps.insert(child, end);
         }
         self.forget(child, 0..u64::MAX);
+        if !self.presence {
+            // Stores find pages that they have to copy.
+            self.forget(process, 0..u64::MAX);
+            return;
+        }
         let of_parent = self.regions.iter().filter(|((of, _), _)| *of == process);
         let of_parent: Vec<_> = of_parent.collect();
         for ((_, gib), number) in of_parent {
@@ -202,19 +223,21 @@ mod tests {
     const STORE: bool = true;
     const LOAD: bool = false;
 
-    /// A page that is there is there for a forked child, too.
+    /// A page that is there is there for a forked child, too; stores of either find pages to copy.
     #[test]
-    fn a_forked_child_has_what_is_there() {
-        let mut touched = Touched::default();
-        assert!(touched.touch(0, Vpn(7), STORE));
-        touched.control(0, &Control::Fork { child: 1 });
-        for process in 0..2 {
-            assert!(!touched.touch(process, Vpn(7), STORE));
-            assert!(!touched.touch(process, Vpn(7), LOAD));
+    fn a_fork_leaves_what_is_there_and_copies_what_is_stored_to() {
+        let fork = Control::Fork { child: 1 };
+        for (mut touched, anew) in [(Touched::default(), true), (Touched::presence(), false)] {
+            assert!(touched.touch(0, Vpn(7), STORE));
+            touched.control(0, &fork);
+            for process in 0..2 {
+                assert_eq!(touched.touch(process, Vpn(7), STORE), anew);
+                assert!(!touched.touch(process, Vpn(7), LOAD));
+            }
+            touched.control(1, &Control::Exec);
+            assert!(touched.touch(1, Vpn(7), STORE));
+            assert!(!touched.touch(0, Vpn(7), STORE));
         }
-        touched.control(1, &Control::Exec);
-        assert!(touched.touch(1, Vpn(7), STORE));
-        assert!(!touched.touch(0, Vpn(7), STORE));
     }
 
     proptest! {
@@ -234,12 +257,9 @@ mod tests {
                 let mut gone = page..page + pages;
                 match kind {
                     0 => touched.control(process, &Control::Unmap { addr, len }),
-                    1 => {
-                        touched.control(process, &Control::Protect {
-                            addr, len, prot: Protection(Protection::READ),
-                        });
-                        continue;
-                    }
+                    1 => touched.control(process, &Control::Protect {
+                        addr, len, prot: Protection(Protection::READ),
+                    }),
                     2 => {
                         touched.control(process, &Control::Brk { end: addr });
                         let before = heaps[process as usize].replace(page).unwrap_or(page);

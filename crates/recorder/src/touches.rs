@@ -32,7 +32,7 @@ impl Touches {
     /// Nothing yet; nothing ever unless it is `wanted`.
     pub(crate) fn new(wanted: bool) -> Touches {
         Touches {
-            present: wanted.then(Touched::default),
+            present: wanted.then(Touched::presence),
             ..Touches::default()
         }
     }
