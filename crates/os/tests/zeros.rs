@@ -4,7 +4,7 @@ mod support;
 
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control};
-use pagelab_os::PagePolicy;
+use pagelab_os::{Accounting, OsConfig, PagePolicy};
 use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
 
 /// Pages read first share a frame until they are written, as Linux's `do_anonymous_page` has it:
@@ -91,6 +91,29 @@ fn loads_of_huge_pages_share_one_of_zeros() {
     machine.check();
     machine.check_contents();
     machine.check_end(0..2);
+}
+
+/// Linux before 6.13 splits a page of zeros at the first store (`do_huge_pmd_wp_page`).
+#[test]
+fn linux_6_12_splits_a_huge_page_of_zeros() {
+    let config = OsConfig {
+        accounting: Accounting::PerPage,
+        ..config(PagePolicy::THP, 0.0)
+    };
+    let mut machine = Machine::new(config, MapTable::new(Placement::Anywhere));
+    map(&mut machine, 0, 0..512);
+    assert_eq!(machine.load(0, 7), Ok(0));
+    for vpn in [8, 9, 7] {
+        machine.store(0, vpn, vpn).unwrap();
+        assert_eq!(machine.effects.pages_zeroed, 1);
+    }
+    let statistics = machine.os.statistics(&machine.table);
+    assert_eq!((statistics.faults, statistics.zero_pages), (4, 1));
+    let anonymous = statistics.anonymous;
+    assert_eq!((anonymous.large, anonymous.base), (0, 3));
+    assert_eq!((statistics.splits.large, statistics.fallbacks_2m), (1, 0));
+    machine.check();
+    machine.check_contents();
 }
 
 /// A store to a page of zeros finds no block of 2 MiB: it is split, and 4 KiB are enough.

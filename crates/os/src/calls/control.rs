@@ -12,6 +12,10 @@ use std::ops::Range;
 /// Pages of a 2 MiB region.
 const REGION: u64 = PageSize::Large2M.base_pages() as u64;
 
+/// Pages of the first thread's stack before the program runs; it grows fault by fault: one of arguments, and 128 KiB
+/// (`setup_arg_pages` in fs/exec.c).
+const STACK_AT_EXEC: u64 = 33;
+
 /// The pages that a range of bytes touches. No address is so high that `end` overflows.
 pub(crate) fn pages(addr: u64, len: u64) -> Range<u64> {
     let end = addr.saturating_add(len);
@@ -103,12 +107,22 @@ impl<T: PageTable> Call<'_, T> {
         }
         self.unmap(asid, range.clone())?;
         let private = matches!(backing, Backing::Anonymous | Backing::Stack);
-        let vma = Vma {
+        let mut vma = Vma {
             prot,
             backing,
             object: (!private).then(|| (self.mapper.frames.shared.create(), 0)),
             ..Vma::anonymous(range)
         };
+        if backing == Backing::Stack {
+            let first = &mut self.space(asid).stack;
+            if first.is_some() {
+                // `calc_vm_flag_bits` in include/linux/mman.h, since Linux 6.7.
+                vma.advice = HugeAdvice::Unwanted;
+            } else {
+                *first = Some(vma.start);
+                vma.start = vma.start.max(vma.end.saturating_sub(STACK_AT_EXEC));
+            }
+        }
         self.add_vma(asid, vma)?;
         self.copy_code(asid, &vma)?;
         self.place_eagerly(asid, &vma)

@@ -27,6 +27,7 @@ impl<T: PageTable> Call<'_, T> {
         let before = self.mapper.work_of_fork();
         let AddressSpace {
             heap,
+            stack,
             announced,
             skipped,
             told,
@@ -36,6 +37,7 @@ impl<T: PageTable> Call<'_, T> {
         let vmas: Vec<Vma> = self.space(parent).vmas.iter().collect();
         let space = self.space(child);
         (space.heap, space.announced) = (heap, announced);
+        space.stack = stack;
         (space.skipped, space.told) = (skipped, told);
         space.huge_pages = huge_pages;
         for vma in vmas {

@@ -1,4 +1,5 @@
 use crate::OsError;
+use crate::accounting::Accounting;
 use crate::faults::memory_file::LARGEST_BLOCK;
 use crate::page_size::{HUGE, Orders};
 use crate::pages::mapper::{Mapper, first_of};
@@ -78,7 +79,9 @@ impl<T: PageTable> Call<'_, T> {
         let space = self.space(page.asid);
         let announced = space.announced;
         let above = space.vmas.next_above(at);
-        let stack = above.filter(|vma| vma.backing == Backing::Stack && vma.end - at.0 <= limit);
+        let floor = space.stack.unwrap_or(u64::MAX);
+        let grows = |vma: &Vma| vma.end - at.0 <= limit || floor <= at.0;
+        let stack = above.filter(|vma| vma.backing == Backing::Stack && grows(vma));
         let vma = if let Some(stack) = stack {
             stack.at(stack.start, at.0, stack.start)
         } else {
@@ -358,18 +361,20 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(())
     }
 
-    /// A store to a page of zeros: one of 2 MiB is replaced by a page of that size, or is split where
-    /// there is no block (`do_huge_zero_wp_pmd`, since Linux 6.13).
+    /// A store to a page of zeros: one of 2 MiB is replaced by a page of that size (`do_huge_zero_wp_pmd`,
+    /// since Linux 6.13), or is split, before 6.13 or where there is no block.
     fn replace_zeros(&mut self, vma: &Vma, page: Page, zeros: Translation) -> Result<(), OsError> {
         let mut size = zeros.size;
         let first = first_of(page, size);
-        let parts = self.part_from(vma, first, zeros)
-            || self.makes_block(vma, size) && self.part_from(vma, first, zeros);
+        let splits = size != PageSize::Base4K && self.frames.folios.scheme() == Accounting::PerPage;
+        let parts = !splits
+            && (self.part_from(vma, first, zeros)
+                || self.makes_block(vma, size) && self.part_from(vma, first, zeros));
         if !parts {
             if size == PageSize::Base4K {
                 return Err(self.out_of_memory("a page of data"));
             }
-            self.statistics.fallbacks_2m += 1;
+            self.statistics.fallbacks_2m += u64::from(!splits);
             self.take_back_block(zeros.size);
             self.split_down(page)?;
             size = PageSize::Base4K;

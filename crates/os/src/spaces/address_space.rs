@@ -7,6 +7,9 @@ pub(crate) struct AddressSpace {
     pub(crate) vmas: Vmas,
     /// The heap's first page and one past its last, once a brk said so.
     pub(crate) heap: Option<(u64, u64)>,
+    /// Lowest page that the first thread's stack may grow to, once it was announced. Further stacks are mapped by the
+    /// program (MAP_STACK).
+    pub(crate) stack: Option<u64>,
     /// Its memory is announced by events (a Map or a Brk was seen). Otherwise it appears where it
     /// is touched.
     pub(crate) announced: bool,

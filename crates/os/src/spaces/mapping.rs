@@ -66,7 +66,11 @@ impl Os {
             return (Mapping::Heap, heap);
         }
         let Some(vma) = space.vmas.find(vpn) else {
-            return (Mapping::None, alone);
+            let above = space.vmas.next_above(vpn);
+            let grows = above.is_some_and(|vma| vma.backing == Backing::Stack)
+                && space.stack.is_some_and(|floor| floor <= vpn.0);
+            let kind = if grows { Mapping::Stack } else { Mapping::None };
+            return (kind, alone);
         };
         let kind = match vma.backing {
             Backing::Anonymous => Mapping::Anonymous,
