@@ -48,4 +48,5 @@ def test_a_sample_faults_as_the_whole_does(program: Path, mode: str, tmp_path: P
             whole.peak_resident_bytes, rel=0.01, abs=4 * 4096
         )
         assert pages != "4K" or sample.outside.faults > whole.faults / 3
-        assert whole.outside.faults == 0
+        # Pages that are zeroed in part as the program and its loader are loaded.
+        assert whole.outside.faults <= 2

@@ -12,6 +12,7 @@ mod chains;
 mod code;
 mod controls;
 mod destination;
+mod elf;
 mod files;
 mod following;
 #[cfg(test)]

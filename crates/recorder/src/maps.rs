@@ -1,8 +1,12 @@
 //! The mappings of a program that QEMU has just loaded, from /proc/self/maps before and after.
 
-use pagelab_events::{Backing, Control, Protection};
+use std::collections::HashMap;
+use std::ops::Range;
+
+use pagelab_events::{Backing, Control, Protection, Touch};
 
 use crate::PAGE;
+use crate::elf::Segment;
 
 /// A line of /proc/PID/maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,29 +30,102 @@ pub(crate) fn files(text: &str) -> impl Iterator<Item = (u64, u64, u64, String)>
     })
 }
 
-/// A map event for each mapping that came with the program.
-pub(crate) fn loaded(before: &str, after: &str) -> Vec<Control> {
+/// A map event for each mapping that came with the program, and a touch of each page that loading it has zeroed in
+/// part. `segments` has those of a file by its path: QEMU maps code as it maps constants, and the kernel then shows
+/// both as one mapping.
+pub(crate) fn loaded(
+    before: &str,
+    after: &str,
+    segments: impl Fn(&str) -> Vec<Segment>,
+) -> Vec<Control> {
     let before = parse(before);
     let mappings = parse(after);
     let apart = (0..mappings.len())
         .any(|index| mappings[index].start < QEMUS_AREA && is_stack(&mappings, index));
-    let mut controls = Vec::new();
+    let (mut controls, mut zeroed) = (Vec::new(), Vec::new());
+    let mut images: HashMap<&str, Image> = HashMap::new();
     for (index, mapping) in mappings.iter().enumerate() {
         if is_qemus(mapping, apart) {
             continue;
         }
         let backing = backing(&mappings, index);
         for (start, end) in new_parts(mapping, &before) {
-            controls.push(Control::Map {
-                addr: start,
-                len: end - start,
-                prot: mapping.prot,
+            let map = |range: Range<u64>, prot| Control::Map {
+                addr: range.start,
+                len: range.end - range.start,
+                prot,
                 backing,
                 populate: false,
-            });
+            };
+            if backing != Backing::PrivateFile {
+                controls.push(map(start..end, mapping.prot));
+                continue;
+            }
+            let image = images
+                .entry(&mapping.path)
+                .or_insert_with(|| Image::new(start, segments(&mapping.path)));
+            let parts = image.parts(start..end);
+            controls
+                .extend(parts.map(|(range, exec)| map(range, Protection(mapping.prot.0 | exec))));
+            zeroed.extend(image.zeroed(start..end));
         }
     }
+    controls.extend(zeroed);
     controls
+}
+
+/// A file that was loaded at an address.
+struct Image {
+    /// Distance from the file's addresses.
+    bias: u64,
+    segments: Vec<Segment>,
+}
+
+impl Image {
+    /// One whose first segment is at `start`.
+    fn new(start: u64, segments: Vec<Segment>) -> Image {
+        let first = segments.first().map_or(0, |segment| segment.pages.start);
+        Image {
+            bias: start.wrapping_sub(first),
+            segments,
+        }
+    }
+
+    /// A mapping cut where segments end, each part with [`Protection::EXEC`] if it is code.
+    fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, u8)> {
+        let mut cuts = vec![range.start, range.end];
+        let ends = self.segments.iter().flat_map(|segment| {
+            let Range { start, end } = segment.pages;
+            [start, end].map(|end| end.wrapping_add(self.bias))
+        });
+        cuts.extend(ends.filter(|end| range.contains(end)));
+        cuts.sort_unstable();
+        cuts.dedup();
+        let parts: Vec<_> = cuts.windows(2).map(|cut| cut[0]..cut[1]).collect();
+        parts.into_iter().map(|part| {
+            let at = part.start.wrapping_sub(self.bias);
+            let mut segments = self.segments.iter();
+            let of = segments.find(|segment| segment.pages.contains(&at));
+            let exec = of.map_or(0, |segment| segment.prot.0 & Protection::EXEC);
+            (part, exec)
+        })
+    }
+
+    /// A store to each page of a mapping that is zeroed in part.
+    fn zeroed(&self, range: Range<u64>) -> impl Iterator<Item = Control> {
+        let from = self
+            .segments
+            .iter()
+            .filter_map(|segment| segment.zeroed_from);
+        let pages = from.map(|from| from.wrapping_add(self.bias) & !(PAGE - 1));
+        pages
+            .filter(move |page| range.contains(page))
+            .map(|addr| Control::Touched {
+                addr,
+                len: PAGE,
+                touch: Touch::Stored,
+            })
+    }
 }
 
 fn backing(mappings: &[Mapping], index: usize) -> Backing {
@@ -155,7 +232,7 @@ mod tests {
 ";
 
     fn spans(after: &str) -> Vec<(u64, u64, Backing)> {
-        loaded(BEFORE, after)
+        loaded(BEFORE, after, |_| Vec::new())
             .into_iter()
             .map(|control| match control {
                 Control::Map {
@@ -197,6 +274,54 @@ mod tests {
                 (0x7fff_f746_3000, 0x7fff_f746_5000, Backing::PrivateFile)
             ]
         );
+    }
+
+    #[test]
+    fn a_mapping_of_several_segments_is_cut_and_the_end_of_data_is_written() {
+        let segment = |pages, prot, zeroed_from| Segment {
+            pages,
+            prot: Protection(prot),
+            zeroed_from,
+        };
+        let segments = [
+            segment(0..0x2000, Protection::READ, None),
+            segment(0x2000..0x3000, Protection::READ | Protection::EXEC, None),
+            segment(0x3000..0x4000, Protection::READ, None),
+            segment(
+                0x5000..0x6000,
+                Protection::READ | Protection::WRITE,
+                Some(0x5123),
+            ),
+        ];
+        let after = format!(
+            "{BEFORE}400000-404000 r--p 00000000 fe:00 2 /bin/a\n405000-406000 rw-p 00004000 fe:00 2 /bin/a\n"
+        );
+        let found = loaded(BEFORE, &after, |path| {
+            assert_eq!(path, "/bin/a");
+            segments.to_vec()
+        });
+        let maps = found.iter().filter_map(|control| match *control {
+            Control::Map {
+                addr, len, prot, ..
+            } => Some((addr, addr + len, prot.0)),
+            _ => None,
+        });
+        let rx = Protection::READ | Protection::EXEC;
+        assert_eq!(
+            maps.collect::<Vec<_>>(),
+            [
+                (0x40_0000, 0x40_2000, Protection::READ),
+                (0x40_2000, 0x40_3000, rx),
+                (0x40_3000, 0x40_4000, Protection::READ),
+                (0x40_5000, 0x40_6000, Protection::READ | Protection::WRITE),
+            ]
+        );
+        let zeroed = Control::Touched {
+            addr: 0x40_5000,
+            len: PAGE,
+            touch: Touch::Stored,
+        };
+        assert_eq!(found.last(), Some(&zeroed));
     }
 
     #[test]

@@ -96,6 +96,18 @@ fn what_was_mapped_at_the_start_is_what_the_program_headers_say_and_a_stack() {
     };
     let symbols = program.symbols();
     assert!(mapped(symbols["_start"], Backing::PrivateFile));
+    let is_code = |addr: u64| {
+        controls.iter().any(|control| match *control {
+            Control::Map {
+                addr: at,
+                len,
+                prot,
+                ..
+            } => (at..at + len).contains(&addr) && prot.0 & Protection::EXEC != 0,
+            _ => false,
+        })
+    };
+    assert!(is_code(symbols["_start"]) && !is_code(symbols["data"]));
     assert!(
         mapped(symbols["data"] + 4096, Backing::Anonymous),
         "the bss"

@@ -12,7 +12,7 @@ use crate::following::FORK_CALLS;
 use crate::left_out::LeftOut;
 use crate::output::Sink;
 use crate::process::Process;
-use crate::{kernel, maps};
+use crate::{elf, kernel, maps};
 
 impl<S: Sink + 'static> Recording<'_, S> {
     /// Reads one message that is neither a block nor an access.
@@ -55,7 +55,7 @@ impl<S: Sink + 'static> Recording<'_, S> {
                             }
                         }
                         let number = (self.processes.get(&active.process)).map(Process::number);
-                        for control in maps::loaded(&before, &text) {
+                        for control in maps::loaded(&before, &text, elf::segments) {
                             self.touches.load(number.unwrap_or_default(), control);
                             self.output.control(control);
                         }
