@@ -243,3 +243,25 @@ fn without_blocks_of_one_size_the_next_is_taken() {
     assert_eq!((blocks.given, blocks.no_free_block), (0, 1));
     machine.check();
 }
+
+/// The heap is a mapping of its own, right behind the program's data, too; what brk adds to it is a part of it.
+#[test]
+fn a_folio_does_not_reach_over_the_begin_of_the_heap() {
+    let mut machine = machine();
+    map(&mut machine, 0, PAGES + 4, READ_WRITE);
+    for end in [PAGES + 4, 2 * PAGES + 8, 4 * PAGES] {
+        let end = end * PAGE_BYTES;
+        machine.control(0, Control::Brk { end }).unwrap();
+    }
+    let pages = [
+        (PAGES + 1, 1),
+        (PAGES + 5, 2),
+        (2 * PAGES + 3, PAGES + 2),
+        (3, 2 * PAGES + 2),
+    ];
+    for (vpn, expected) in pages {
+        touch(&mut machine, vpn);
+        let statistics = machine.os.statistics(&machine.table);
+        assert_eq!(statistics.anonymous.base, expected, "{vpn}");
+    }
+}

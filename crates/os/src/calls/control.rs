@@ -324,7 +324,10 @@ impl<T: PageTable> Call<'_, T> {
         // A trace may have something mapped there, where a kernel would have refused.
         self.unmap(asid, old..new)?;
         if old < new {
-            let vma = Vma::anonymous(old..new);
+            let vma = Vma {
+                is_heap: true,
+                ..Vma::anonymous(old..new)
+            };
             self.add_vma(asid, vma)?;
             self.place_eagerly(asid, &vma)?;
         }

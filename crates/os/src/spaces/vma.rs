@@ -36,6 +36,8 @@ pub(crate) struct Vma {
     pub(crate) backing: Backing,
     pub(crate) advice: HugeAdvice,
     pub(crate) at_fork: AtFork,
+    /// It is brk's: joined with no mapping below (`vma_prev_limit` in brk(2), since Linux 6.1).
+    pub(crate) is_heap: bool,
     /// For files and shared memory: the object, and which page of it `start` shows.
     pub(crate) object: Option<(ObjectId, u64)>,
 }
@@ -50,6 +52,7 @@ impl Vma {
             backing: Backing::Anonymous,
             advice: HugeAdvice::None,
             at_fork: AtFork::Copied,
+            is_heap: false,
             object: None,
         }
     }
