@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs a command, and leaves the kernel's counters from before and after it in
- * $PAGELAB_OUT: lines of a name and a number, from /proc/vmstat and of each folio size,
- * and the faults of the command and of all that it waited for, from its exec on.
+ * Runs a command, and leaves the kernel's counters from before and after it in FOLDER: lines of
+ * a name and a number, from /proc/vmstat and of each folio size. The file "command" has its exit
+ * status (124 if it was stopped after SECONDS), and the faults of it and of all that it waited
+ * for, from its exec on.
  *
- * Usage: counters COMMAND ARGS
+ * Usage: counters FOLDER SECONDS COMMAND ARGS
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,13 +20,18 @@
 #include <unistd.h>
 
 #define STATISTICS	"/sys/kernel/mm/transparent_hugepage/hugepages-*/stats/*"
+#define STOPPED		124
+
+static const char *folder;
+static pid_t child;
+static volatile sig_atomic_t late;
 
 static FILE *leave(const char *name)
 {
 	char path[4096];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/%s", getenv("PAGELAB_OUT"), name);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	file = fopen(path, "w");
 	if (!file) {
 		perror(path);
@@ -87,15 +93,22 @@ static void guard(int signal)
 		closedir(proc);
 }
 
+static void stop(int signal)
+{
+	(void)signal;
+	late = 1;
+	kill(-child, SIGKILL);
+}
+
 int main(int argc, char **argv)
 {
-	struct rusage used, *forked;
-	FILE *faults;
+	struct rusage before, used, *forked;
+	FILE *file;
 	int status;
-	pid_t child;
 
-	if (argc < 2 || !getenv("PAGELAB_OUT"))
+	if (argc < 4)
 		return 2;
+	folder = argv[1];
 	forked = mmap(NULL, sizeof(*forked), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (forked == MAP_FAILED) {
@@ -104,26 +117,33 @@ int main(int argc, char **argv)
 	}
 	guard(SIGSTOP);
 	counters("before");
+	/* A shell that was this process may have had children. */
+	getrusage(RUSAGE_CHILDREN, &before);
+	signal(SIGALRM, stop);
 	/* Nothing of this program is copied, or kept, on behalf of the command. */
 	child = vfork();
 	if (!child) {
+		setpgid(0, 0);
 		getrusage(RUSAGE_SELF, forked);
 		asm volatile("nopl 0x07a61ab1(%%rax)" ::: "memory");
-		execvp(argv[1], argv + 1);
-		perror(argv[1]);
+		execvp(argv[3], argv + 3);
 		_exit(127);
 	}
+	alarm(atoi(argv[2]));
 	if (child < 0 || waitpid(child, &status, 0) != child) {
 		perror("counters");
 		return 126;
 	}
 	asm volatile("nopl 0x07a61ab2(%%rax)" ::: "memory");
+	alarm(0);
 	getrusage(RUSAGE_CHILDREN, &used);
 	counters("after");
 	guard(SIGCONT);
-	faults = leave("faults");
-	fprintf(faults, "minor %ld\nmajor %ld\n", used.ru_minflt - forked->ru_minflt,
-		used.ru_majflt - forked->ru_majflt);
-	fclose(faults);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	file = leave("command");
+	fprintf(file, "status %d\nminor %ld\nmajor %ld\n", late ? STOPPED : status,
+		used.ru_minflt - before.ru_minflt - forked->ru_minflt,
+		used.ru_majflt - before.ru_majflt - forked->ru_majflt);
+	fclose(file);
+	return 0;
 }

@@ -1,12 +1,19 @@
 """`pagelab linux agree`: what is read of a guest, without one."""
 
+import os
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from pagelab import guest_agreement
+from pagelab.agreeing import in_guest, suite
+from pagelab.agreeing.counts import Agreement, Line
+from pagelab.agreeing.in_guest import Laboratory, addresses, numbers
+from pagelab.agreeing.program import Program, alike
+from pagelab.agreeing.setting import FIVE, Setting
+from pagelab.agreeing.table import HEAD, row, summary
 from pagelab.errors import PagelabError, UsageError
-from pagelab.guest_agreement import Agreement, Line, addresses, numbers
 from pagelab.linux import guest, layout
 
 
@@ -20,12 +27,20 @@ def test_functions_are_found_beside_the_kernel(tmp_path: Path) -> None:
     symbols = tmp_path / "System.map"
     with pytest.raises(PagelabError, match=r"no System\.map"):
         addresses(image)
-    symbols.write_text("ffffffff8159f2f0 t do_wp_page\n")
-    with pytest.raises(PagelabError, match="no function do_huge_pmd_wp_page"):
+    symbols.write_text("ffffffff81714ae0 T do_huge_pmd_wp_page\n")
+    with pytest.raises(PagelabError, match="no function copy_mc_to_kernel"):
         addresses(image)
-    symbols.write_text(symbols.read_text() + "ffffffff81714ae0 T do_huge_pmd_wp_page\n")
-    found = {"do_wp_page": 0xFFFFFFFF8159F2F0, "do_huge_pmd_wp_page": 0xFFFFFFFF81714AE0}
-    assert addresses(image) == found
+    symbols.write_text(symbols.read_text() + "ffffffff8159f2f0 t copy_mc_to_kernel\n")
+    # In the order in which their counts are read.
+    assert list(addresses(image).values()) == [0xFFFFFFFF8159F2F0, 0xFFFFFFFF81714AE0]
+
+
+def _agreement(program: str, faults: tuple[int, int], **about: str) -> Agreement:
+    lines = [Line(name="faults", kernel=faults[0], simulator=faults[1])]
+    if "failed" in about:
+        lines = []
+    lines += [Line(name="64K folios", kernel=12, simulator=12)]
+    return Agreement(program=program, kernel="6.12", setting="64K", lines=lines, **about)
 
 
 def test_differences_are_relative_to_the_kernel() -> None:
@@ -33,22 +48,137 @@ def test_differences_are_relative_to_the_kernel() -> None:
         Line(name="faults", kernel=1000, simulator=990),
         Line(name="collapsed", kernel=0, simulator=2),
     ]
-    found = Agreement(program="sort", kernel="6.12", pages="4K", system="linux-6.12", lines=lines)
+    found = Agreement(program="sort", kernel="6.12", setting="4K", lines=lines)
     head, _, faults, collapsed = found.table().splitlines()
-    assert head == "sort, 4K pages, linux-6.12, Linux 6.12"
+    assert head == "sort, 4K, Linux 6.12"
     assert faults.split() == ["faults", "1,000", "990", "-1.0%"]
     assert collapsed.split() == ["collapsed", "0", "2"]
 
 
+def test_a_table_has_a_row_a_setting_and_says_what_failed() -> None:
+    found = [
+        _agreement("sort", (1000, 990)),
+        _agreement("sort", (1000, 1000)),
+        _agreement("random-updates", (12_095, 12_491)),
+        _agreement("redis", (1, 1), failed="it was stopped in the guest\nmore"),
+    ]
+    lines = [row(one, above) for one, above in zip(found, ["", "sort", "sort", ""], strict=True)]
+    assert all(len(line) <= 80 for line in [HEAD, *lines])
+    assert lines[0].split() == ["sort", "64K", "1,000/990", "-1.0%", "0", "0", "12"]
+    assert lines[1].split() == ["64K", "1,000", "+0.0%", "0", "0", "12"]
+    assert lines[3] == "redis          64K              it was stopped in the guest"
+    assert summary(found).splitlines() == [
+        "3 of 4 compared: faults within 1 % in 2;",
+        "equal numbers of copied in 3, kept in 3, folios in 3.",
+    ]
+
+
 def test_a_program_with_less_memory_is_in_a_group_before_it_begins() -> None:
-    commands = guest_agreement.limits(24 << 20, 512)
+    commands = in_guest.limits(24 << 20, 512)
     written = [command for command in commands if command.endswith("memory.max")]
     assert written == ["echo 25165824 >/tmp/cgroup/program/memory.max"]
     assert commands[-1] == "echo $$ >/tmp/cgroup/program/cgroup.procs"
 
 
-def test_pages_that_no_setting_gives_are_refused() -> None:
-    machine = guest.Machine(Path("image"), Path("init"), cpus=1)
+def test_settings_that_one_of_the_two_has_not_are_refused() -> None:
     for size in ("1G", "madvise", "reserved", "quicksilver"):
         with pytest.raises(UsageError, match=size):
-            guest_agreement.compare(layout.find(), machine, ["true"], size, "linux")
+            Setting(size)
+    with pytest.raises(UsageError, match="bwmfs"):
+        Setting(manager="bwmfs")
+
+
+def test_settings_have_the_systems_that_kernels_are() -> None:
+    assert [setting.system("6.12") for setting in FIVE] == [
+        *("linux-6.12", "linux-6.12", "linux-6.12", "foliomap", "basic"),
+    ]
+    assert Setting(memory_max=1 << 20).system("7.2") == "linux:max_bytes=1048576"
+
+
+def test_a_program_here_has_the_environment_and_folder_of_the_guest(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    environment = {"PATH": os.environ["PATH"], "A": "b c"}
+    program = Program("env", ["env"], environment, "echo made >file", folder)
+    there = dict(os.environ)
+    with program.prepared():
+        written = subprocess.run("cat file; env; echo out", shell=True, check=True)
+        assert dict(os.environ) == environment
+        assert Path.cwd() == folder
+        assert Path("file").read_text() == "made\n"
+    assert written.returncode == 0
+    assert capfd.readouterr().out == ""
+    assert dict(os.environ) == there
+    assert Path.cwd() != folder
+
+
+def test_an_environment_has_no_restartable_sequences_and_keeps_what_it_has() -> None:
+    assert alike({"A": "b"}) == {"A": "b", "GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+    tunables = alike({"GLIBC_TUNABLES": "glibc.malloc.check=3"})["GLIBC_TUNABLES"]
+    assert tunables == "glibc.malloc.check=3:glibc.pthread.rseq=0"
+
+
+def _written(names: Mapping[str, str]) -> guest.Result:
+    files = {name: text.encode() for name, text in names.items()}
+    return guest.Result(guest.Ending.HANG, None, ["a word"], files=files)
+
+
+def test_programs_behind_one_that_hangs_run_in_another_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"before": "pgreuse 1\n", "after": "pgreuse 4\n"}
+    ended = {f"run0/{name}": text for name, text in texts.items()}
+    ended |= {"run0/command": "status 0\nminor 7\nmajor 0\n", "counts": "5 0 \n"}
+    scripts: list[str] = []
+
+    def run(_: guest.Machine, command: list[str], **__: object) -> guest.Result:
+        scripts.append(command[-1])
+        # The second of the first guest hangs.
+        return _written(ended)
+
+    monkeypatch.setattr(in_guest.guest, "run", run)
+    monkeypatch.setattr(in_guest, "build_program", lambda *_: Path("program"))
+    symbols = "ffffffff81714ae0 T do_huge_pmd_wp_page\nffffffff8159f2f0 t copy_mc_to_kernel\n"
+    (tmp_path / "System.map").write_text(symbols)
+    machine = guest.Machine(tmp_path / "image", tmp_path / "init", cpus=1)
+    laboratory = Laboratory(layout.find(), machine, 10)
+    programs = [Program(name, [f"/{name}"], {"A": "it's"}) for name in ("one", "two", "three")]
+    found = laboratory.count([(program, Setting("64K")) for program in programs])
+    assert [one.failed is None for one in found] == [True, False, True]
+    assert "did not finish in time" in (found[1].failed or "")
+    assert (
+        found[0].counters | {"pgreuse": 3, "minor": 7, "copy_mc_to_kernel": 5} == found[0].counters
+    )
+    assert ["/three" in script for script in scripts] == [True, True]
+    assert "/one" not in scripts[1]
+    assert "/two" not in scripts[1]
+
+
+def test_a_guests_shell_runs_a_program_as_it_is_meant(tmp_path: Path) -> None:
+    program = Program(
+        "sh", ["/bin/sh", "-c", 'echo "$A" $0 >>told', "x y"], {"A": "it's"}, "", tmp_path / "run"
+    )
+    script = in_guest.shell(program, "env")
+    subprocess.run(["sh", "-ec", script], check=True, env={"PATH": os.environ["PATH"], "A": "no"})
+    assert (tmp_path / "run" / "told").read_text() == "it's x y\n"
+
+
+def test_programs_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown program 'sirt'"):
+        suite.programs(tmp_path, ["sirt"])
+
+
+def test_programs_of_the_suite_are_those_that_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    which = suite.shutil.which
+
+    def without(name: str, path: str) -> str | None:
+        return None if name == "perl" else which(name, path=path)
+
+    monkeypatch.setattr(suite.shutil, "which", without)
+    made, missing = suite.programs(tmp_path, ["sort", "perl"])
+    assert [program.name for program in made] == ["sort"]
+    assert missing == ["perl"]
+    assert Path(made[0].command[-1]).read_text().count("\n") == 10_000
