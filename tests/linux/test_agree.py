@@ -1,6 +1,7 @@
 """`pagelab linux agree`: what is read of a guest, without one."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -137,7 +138,7 @@ def test_programs_behind_one_that_hangs_run_in_another_guest(
         # The second of the first guest hangs.
         return _written(ended)
 
-    monkeypatch.setattr(in_guest.guest, "run", run)
+    monkeypatch.setattr(guest, "run", run)
     monkeypatch.setattr(in_guest, "build_program", lambda *_: Path("program"))
     symbols = "ffffffff81714ae0 T do_huge_pmd_wp_page\nffffffff8159f2f0 t copy_mc_to_kernel\n"
     (tmp_path / "System.map").write_text(symbols)
@@ -172,12 +173,12 @@ def test_programs_that_are_not_there_are_named(tmp_path: Path) -> None:
 def test_programs_of_the_suite_are_those_that_are_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    which = suite.shutil.which
+    which = shutil.which
 
     def without(name: str, path: str) -> str | None:
         return None if name == "perl" else which(name, path=path)
 
-    monkeypatch.setattr(suite.shutil, "which", without)
+    monkeypatch.setattr(shutil, "which", without)
     made, missing = suite.programs(tmp_path, ["sort", "perl"])
     assert [program.name for program in made] == ["sort"]
     assert missing == ["perl"]
