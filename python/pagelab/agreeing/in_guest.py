@@ -109,8 +109,10 @@ def _script(
     lines = [
         "set -e",
         "echo 0 >/proc/sys/kernel/randomize_va_space",
-        # khugepaged looks at the first program that there is, and then not for an hour.
+        # khugepaged looks at a program when it starts, and then not for an hour; it finds nothing.
         f"echo 3600000 >{_SETTINGS}/khugepaged/scan_sleep_millisecs",
+        f"echo 1 >{_SETTINGS}/khugepaged/pages_to_scan",
+        f"echo 0 >{_SETTINGS}/khugepaged/max_ptes_none",
         f"echo never >{_SETTINGS}/enabled",
     ]
     memory_max = runs[0][1].memory_max
