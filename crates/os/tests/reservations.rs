@@ -3,9 +3,10 @@
 mod support;
 
 use pagelab_addr::{PAGE_BYTES, Pfn};
-use pagelab_events::{Advice, Control};
+use pagelab_events::{Advice, Backing, Control};
 use pagelab_os::{OsConfig, OsStatistics, PagePolicy};
-use support::{Machine, MapTable, Placement, config, map};
+use pagelab_translation::{Radix, RadixConfig};
+use support::{Machine, MapTable, Placement, READ_WRITE, config, map};
 
 const REGION: u64 = 512;
 
@@ -108,6 +109,32 @@ fn frames_that_nobody_uses_are_free_when_memory_is_short() {
         machine.store(0, vpn, vpn).unwrap();
     }
     machine.check();
+    machine.check_contents();
+    machine.check_end(0..1);
+}
+
+/// The page table's own frames come from the block that was just reserved, but for the page that is being mapped.
+#[test]
+fn a_reservation_that_makes_room_for_its_page_table_keeps_the_page() {
+    let config = OsConfig {
+        memory_bytes: 32 << 20,
+        free_blocks: vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        ..config(PagePolicy::RESERVED, 0.0)
+    };
+    let table = Radix::new(&RadixConfig::default(), 1).unwrap();
+    let mut machine = Machine::new(config, table);
+    let memory = Control::Map {
+        addr: 0,
+        len: REGION * PAGE_BYTES,
+        prot: READ_WRITE,
+        backing: Backing::Anonymous,
+        populate: false,
+    };
+    machine.control(0, memory).unwrap();
+    for vpn in [0, 5, 300] {
+        machine.store(0, vpn, vpn + 1).unwrap();
+        machine.check();
+    }
     machine.check_contents();
     machine.check_end(0..1);
 }

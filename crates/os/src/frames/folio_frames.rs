@@ -102,7 +102,7 @@ impl FrameTable {
         if reserved { 1 } else { 1 << order }
     }
 
-    /// Makes the pages of a folio that somebody maps pages by themselves, and frees the others
+    /// Makes the pages of a folio that somebody maps, or is about to, pages by themselves, and frees the others
     /// (`split_folio`). Returns the number of frames freed.
     pub(crate) fn dissolve(&mut self, head: Pfn) -> u32 {
         let reserved = self.folios.is_reserved(head);
@@ -112,7 +112,7 @@ impl FrameTable {
         let mut freed = 0;
         self.list_parts(head, folio.order);
         for pfn in (head.0..head.0 + (1 << folio.order)).map(Pfn) {
-            if self.map_count(pfn) > 0 {
+            if self.map_count(pfn) > 0 || self.is_pinned(pfn) {
                 self.buddy.set_tag(pfn, 0, tag::data(PageSize::Base4K));
                 self.buddy.words_mut(pfn)[1] &= !IN_FOLIO;
             } else {
