@@ -121,7 +121,8 @@ def advise(
         meter = meters.meter(name, "running")
         one = Program(program, stdin, seconds, worked, guard)
         settings = partial(candidates.of, program, allowed=allowed, more=of_sites)
-        decided, found, missing = _try(one, settings, kernel, partial(meter.update, 0, None))
+        say = partial(meter.update, 0, None)
+        decided, found, missing = _try(one, settings, kernel, say, expects=export is None)
         meter.finish()
     if decided is None:
         _expect(program, seconds, found, missing, simulated, out, as_json=as_json, quiet=quiet)
@@ -138,8 +139,7 @@ def advise(
         decided = replace(decided, predicted=found_why.predicted, memory=memory)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
-    host = _host()
-    result = show.as_json(decided, program, missing, host, found_why, str(file))
+    result = show.as_json(decided, program, missing, _host(), found_why, str(file))
     with store.nothing_left_of(directory):
         _save(file, result, found_why)
     if as_json:
@@ -149,7 +149,7 @@ def advise(
     elif markdown:
         typer.echo(show.markdown(decided, program, str(file)))
     else:
-        _print(decided, program, missing, host["cpu"], file, console, found_why)
+        _print(decided, program, missing, here.cpu(), file, console, found_why)
     if decided.trials.interrupted:
         raise typer.Exit(InterruptedRunError.exit_code)
 
@@ -159,12 +159,17 @@ def _try(
     settings: Callable[..., tuple[list[Candidate], list[Unavailable]]],
     kernel: KernelSettings,
     say: Callable[[str], None],
+    *,
+    expects: bool,
 ) -> tuple[Advice | None, list[Candidate], list[Unavailable]]:
-    """Runs a program with all settings: the advice, if it ends soon enough, and which there are."""
+    """Runs a program with all settings: the advice, and which there are.
+
+    One that does not end soon enough has no advice where the model's expectation is wanted instead.
+    """
     try:
         first = one.first(kernel)
     except StillRunningError as error:
-        if one.load is not None or error.look is None:
+        if one.load is not None or error.look is None or not expects:
             raise
         return None, *settings(look=error.look, seconds=one.seconds)
     found, missing = settings(look=first.look, seconds=first.run.wall)
@@ -199,7 +204,8 @@ def _expect(
         return
     console = Console()
     console.print(answer, style="bold", highlight=False)
-    typer.echo("".join(f"\n  {line}" for line in expected.to_try(program, chosen)) + "\n")
+    if lines := expected.to_try(program, chosen):
+        typer.echo("".join(f"\n  {line}" for line in lines) + "\n")
     console.print(expected.table(settings, found))
     _print_where(found, program, directory / page.MODEL, console)
     console.print(expected.to_prove(program), highlight=False, markup=False)
