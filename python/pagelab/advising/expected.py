@@ -12,10 +12,16 @@ from pagelab.advising.verdict import typed
 from pagelab.advising.why import Why
 
 SCHEMA = "pagelab.expectation/1"
-# Each setting is recorded for such a share of the time that a run had.
-SHARE = 1 / 6
+# Each setting is recorded for such a share of the time that a run had, and so long at least.
+_SHARE = 1 / 6
+_LEAST_SECONDS = 3.0
 # Recordings of so many seconds do not end at the same place: less than this is nothing.
 _CLEAR = 0.03
+
+
+def recorded_seconds(seconds: float) -> float:
+    """Seconds that each setting is recorded for, of a program that was given so many."""
+    return max(_LEAST_SECONDS, _SHARE * seconds)
 
 
 def best(settings: list[Candidate], why: Why) -> Candidate | None:

@@ -190,9 +190,8 @@ def _expect(
 ) -> None:
     """Prints what the model expects of settings for a program that is too long to be tried."""
     name = Path(program[0]).name
-    found = why.ask(
-        program, settings, machine=machine, progress=not quiet, seconds=expected.SHARE * seconds
-    )
+    each = expected.recorded_seconds(seconds)
+    found = why.ask(program, settings, machine=machine, progress=not quiet, seconds=each)
     chosen = expected.best(settings, found)
     answer = expected.headline(name, seconds, chosen, found)
     directory = store.directory(out, f"advise-{name}")
