@@ -4,7 +4,7 @@ use crate::frames::frame_table::FrameTable;
 use crate::frames::random::SplitMix64;
 use crate::khugepaged::Khugepaged;
 use crate::manager;
-use crate::page_size::{self, PageSizePolicy};
+use crate::page_size::{self, PageSizes};
 use crate::pages::mapper::Mapper;
 use crate::placement::{self, Placer};
 use crate::reclaim::Reclaim;
@@ -24,7 +24,7 @@ pub struct Os {
     /// Allocations get their frames when they are made.
     eager: bool,
     pub(crate) frames: FrameTable,
-    sizes: Box<dyn PageSizePolicy>,
+    sizes: PageSizes,
     /// Loads from memory that was never written share a frame.
     zero_page: bool,
     khugepaged: Option<Khugepaged>,
@@ -301,7 +301,7 @@ impl Os {
             spaces: &mut self.spaces,
             mapper: Mapper {
                 frames: &mut self.frames,
-                sizes: &mut *self.sizes,
+                sizes: &mut self.sizes,
                 statistics: &mut self.statistics,
                 table,
                 directory,

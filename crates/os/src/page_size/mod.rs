@@ -44,10 +44,31 @@ pub(crate) trait PageSizePolicy: Debug + Send {
     }
 }
 
-impl dyn PageSizePolicy + '_ {
+/// A policy, and what it says once and for all: each fault asks.
+#[derive(Debug)]
+pub(crate) struct PageSizes {
+    policy: Box<dyn PageSizePolicy>,
+    largest: Option<u32>,
+    reserves: bool,
+}
+
+impl PageSizes {
+    /// See [`PageSizePolicy::orders`].
+    #[inline]
+    pub(crate) fn orders(&self, vma: &Vma) -> Orders {
+        self.largest.map_or(0, |_| self.policy.orders(vma))
+    }
+
+    /// See [`PageSizePolicy::largest`].
+    #[inline]
+    pub(crate) fn largest(&self) -> Option<u32> {
+        self.largest
+    }
+
     /// The largest size that it is about, if page tables have entries of that size.
+    #[inline]
     pub(crate) fn largest_entry(&self) -> Option<PageSize> {
-        let order = self.largest()?;
+        let order = self.largest?;
         PageSize::ALL
             .into_iter()
             .find(|size| *size != PageSize::Base4K && size.order() == order)
@@ -60,18 +81,37 @@ impl dyn PageSizePolicy + '_ {
             _ => PageSize::Large2M,
         }
     }
+
+    /// See [`PageSizePolicy::reserves`].
+    #[inline]
+    pub(crate) fn reserves(&self) -> bool {
+        self.reserves
+    }
+
+    /// See [`PageSizePolicy::promotes`].
+    pub(crate) fn promotes(&mut self, used: u32) -> bool {
+        self.policy.promotes(used)
+    }
 }
 
-impl Clone for Box<dyn PageSizePolicy> {
+impl Clone for PageSizes {
     fn clone(&self) -> Self {
-        (**self).boxed()
+        PageSizes {
+            policy: self.policy.boxed(),
+            ..*self
+        }
     }
 }
 
 /// The policy of a name.
-pub(crate) fn build(policy: PagePolicy) -> Box<dyn PageSizePolicy> {
-    match policy {
+pub(crate) fn build(policy: PagePolicy) -> PageSizes {
+    let policy: Box<dyn PageSizePolicy> = match policy {
         PagePolicy::Linux { always, madvise } => Box::new(linux::Linux { always, madvise }),
         PagePolicy::Reserved { promotes_at } => Box::new(reserved::Reserved { promotes_at }),
+    };
+    PageSizes {
+        largest: policy.largest(),
+        reserves: policy.reserves(),
+        policy,
     }
 }

@@ -1,5 +1,5 @@
 use crate::frames::frame_table::FrameTable;
-use crate::page_size::PageSizePolicy;
+use crate::page_size::PageSizes;
 use crate::spaces::vma::Vma;
 use crate::statistics::OsStatistics;
 use crate::{Effects, OsError};
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// map in agreement. It knows nothing of policies.
 pub(crate) struct Mapper<'a, T> {
     pub(crate) frames: &'a mut FrameTable,
-    pub(crate) sizes: &'a mut dyn PageSizePolicy,
+    pub(crate) sizes: &'a mut PageSizes,
     pub(crate) statistics: &'a mut OsStatistics,
     pub(crate) table: &'a mut T,
     pub(crate) directory: &'a mut PageDirectory,
