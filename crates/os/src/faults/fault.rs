@@ -127,7 +127,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Sizes above 4 KiB that faults may map in a VMA.
     #[inline]
     pub(crate) fn orders(&self, vma: &Vma) -> Orders {
-        if takes_folios(vma) {
+        if self.sizes.largest().is_some() && takes_folios(vma) {
             self.sizes.orders(vma)
         } else {
             0

@@ -56,7 +56,7 @@ impl PageSizes {
     /// See [`PageSizePolicy::orders`].
     #[inline]
     pub(crate) fn orders(&self, vma: &Vma) -> Orders {
-        self.largest.map_or(0, |_| self.policy.orders(vma))
+        self.policy.orders(vma)
     }
 
     /// See [`PageSizePolicy::largest`].
