@@ -306,7 +306,10 @@ class Files(Model):
 
 
 class Outside(Model):
-    """Faults where accesses were left out: a part of what `Os` says by the same names."""
+    """Faults of no access here: of accesses left out, and of pages that loading a program zeroes.
+
+    They are a part of what `Os` says by the same names.
+    """
 
     faults: Natural = 0
     anonymous: BySize = BySize()
