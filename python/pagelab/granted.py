@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _NOT_ELIGIBLE = {
     "not_covered": "not covered by a mapping",
     "not_advised": "not advised (MADV_HUGEPAGE)",
-    "unwanted": "advised against (MADV_NOHUGEPAGE)",
+    "unwanted": "advised against (MADV_NOHUGEPAGE, MAP_STACK)",
     "forbidden": "forbidden by the program (PR_SET_THP_DISABLE)",
     "file": "of files",
     "shared": "of shared memory",

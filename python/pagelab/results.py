@@ -163,7 +163,7 @@ class Run(Table):
 
     @property
     def longest_fork(self) -> float | None:
-        """Seconds that the largest fork took for memory; None where nothing forked.
+        """Nanoseconds that the largest fork took for memory; None where nothing forked.
 
         The child's entries and page tables, by the machine's costs (`cost`).
         """
@@ -171,8 +171,7 @@ class Run(Table):
         if fork is None:
             return None
         cost = self.machine["cost"]
-        nanoseconds = fork.entries * cost["entry_ns"] + fork.table_pages * cost["table_page_ns"]
-        return float(nanoseconds) * 1e-9
+        return float(fork.entries * cost["entry_ns"] + fork.table_pages * cost["table_page_ns"])
 
     @property
     def lacks_memory(self) -> bool:

@@ -31,8 +31,8 @@ def _share(*parts: str) -> Callable[[Comparison, Run], str]:
     return lambda _, run: f"{100 * sum(run.share(part) for part in parts):.1f}"
 
 
-def _microseconds(seconds: float | None) -> str:
-    return "\N{EN DASH}" if seconds is None else f"{seconds * 1e6:.3g} µs"
+def _longest_fork(run: Run) -> str:
+    return "\N{EN DASH}" if run.longest_fork is None else units.nanoseconds(run.longest_fork)
 
 
 _COLUMNS = {
@@ -54,7 +54,7 @@ _COLUMNS = {
     "tables": Column("tables", lambda _, run: units.size(run.os.peak_table_bytes)),
     "table": Column("design", lambda _, run: run.without_system + ("" if run.complete else "*")),
     "system": Column("OS", lambda _, run: run.system),
-    "fork": Column("fork()", lambda _, run: _microseconds(run.longest_fork)),
+    "fork": Column("fork()", lambda _, run: _longest_fork(run)),
     "copies": Column("copies", lambda _, run: units.count(run.os.cow_copies)),
     "kept": Column("kept", lambda _, run: units.count(run.os.cow_reuses)),
     "memory": Column("memory", lambda _, run: units.size(run.memory)),

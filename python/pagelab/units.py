@@ -61,6 +61,14 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def nanoseconds(value: float) -> str:
+    """A time with three digits: 1.10 ns, 35.2 µs."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if value >= size * 0.9995:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} ns"
+
+
 def parse_count(text: str) -> int:
     """The count that a user wrote: 5000, 10M, 1.5G (decimal prefixes k, M, G, T).
 

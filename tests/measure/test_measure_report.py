@@ -11,13 +11,14 @@ from rich.console import Console
 from pagelab import files
 from pagelab.experiment.run import How
 from pagelab.measuring import bars, conclusions, page, result, table
-from pagelab.measuring.findings import findings, nanoseconds
+from pagelab.measuring.findings import findings
 from pagelab.measuring.result import Measurement
 from pagelab.reproduce import page as reproduction
 from pagelab.reproduce import paper as papers
 from pagelab.reproduce.compute import compute
 from pagelab.reproduce.kinds import KINDS
 from pagelab.reproduce.paper import Changes
+from pagelab.units import nanoseconds
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
 FIGURES = ("figure1", "figure4", "figure5", "figure6", "figure7", "table1")

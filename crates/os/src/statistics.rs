@@ -263,10 +263,10 @@ pub struct OsStatistics {
     pub blocks: Option<BlockStatistics>,
     /// Pages larger than 4 KiB that were split.
     pub splits: BySize,
-    /// 2 MiB pages made of smaller ones at once (MADV_COLLAPSE).
+    /// 2 MiB pages made at once: of smaller ones (MADV_COLLAPSE), and of code (`huge_code`).
     #[serde(default, skip_serializing_if = "is_none")]
     pub collapsed: u64,
-    /// Reserved blocks that became one page of 2 MiB, since all of their pages were touched.
+    /// Reserved blocks that became one page of 2 MiB, since enough of their pages were touched.
     #[serde(default, skip_serializing_if = "is_none")]
     pub promoted: u64,
     /// Work of khugepaged, where it is on.

@@ -59,7 +59,7 @@ impl Callback {
         self.report_with(done, remaining, None)
     }
 
-    /// The same with the bytes of words read, of how many, while a trace is made of them. Takes the
+    /// Report with the bytes of words read, of how many, while a trace is made of them. Takes the
     /// interpreter lock only when a report is due.
     pub(crate) fn report_with(
         &mut self,

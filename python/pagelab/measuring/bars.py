@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagelab import units
-from pagelab.measuring.findings import nanoseconds, program_label, walk
+from pagelab.measuring.findings import program_label, walk
 from pagelab.measuring.result import Measurement
 from pagelab.report.bars import BarChart, Row, Segment
 from pagelab.report.scales import Tick, binary_ticks, linear_ticks
+from pagelab.units import nanoseconds
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from pagelab.measuring.findings import FOLIO_FIGURES, folio_label, nanoseconds, walk
+from pagelab.measuring.findings import FOLIO_FIGURES, folio_label, walk
 from pagelab.measuring.result import Curve, Measurement, Stepped
 from pagelab.report.scales import Tick
 from pagelab.report.timeline import Line, LineChart
-from pagelab.units import size
+from pagelab.units import nanoseconds, size
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from typing import Any
 from pagelab import units
 from pagelab.measuring.bars import Bars, allocation, first_walks, shared_code
 from pagelab.measuring.charts import Chart, stepped_chart, walk_chart
-from pagelab.measuring.findings import nanoseconds, program_label, walk
+from pagelab.measuring.findings import program_label, walk
 from pagelab.measuring.result import Estimate, Measurement
+from pagelab.units import nanoseconds
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pagelab import units
 from pagelab.measuring.result import Estimate, Measurement, Step
+from pagelab.units import nanoseconds
 
 PAGE = 4096
 LINE = 64
@@ -33,14 +34,6 @@ def findings(measurement: Measurement) -> list[Finding]:
     for read in readers:
         rows += read(measurement)
     return rows
-
-
-def nanoseconds(value: float) -> str:
-    """A time with three digits: 1.10 ns, 35.2 µs."""
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if value >= size * 0.9995:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} ns"
 
 
 def _time(part: str, what: str, raw: Any) -> Finding:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pagelab.measuring.entry import BASE, HUGE, Entry
-from pagelab.measuring.findings import nanoseconds
 from pagelab.measuring.result import Estimate, Measurement
+from pagelab.units import nanoseconds
 
 _PARTS = HUGE // 4096
 

@@ -74,7 +74,7 @@ pub fn hits(policy: Replacement, sets: usize, ways: usize, accesses: &[Access]) 
     fast_hits(policy, sets, ways, accesses, accesses.len().max(1))
 }
 
-/// The same where the first of so many lines is removed after them.
+/// Hits where the first of so many lines is removed after them.
 fn fast_hits(
     policy: Replacement,
     sets: usize,

@@ -115,7 +115,7 @@ impl PagePolicy {
     };
     /// Transparent 2 MiB pages (transparent_hugepage=always).
     pub const THP: Self = PagePolicy::folio(PageSize::Large2M.order());
-    /// The same only after MADV_HUGEPAGE (transparent_hugepage=madvise).
+    /// Transparent 2 MiB pages only after MADV_HUGEPAGE (transparent_hugepage=madvise).
     pub const THP_MADVISE: Self = PagePolicy::folio_madvise(PageSize::Large2M.order());
     /// 1 GiB pages where a VMA covers one, else as `THP`.
     pub const HUGE_1G: Self = PagePolicy::Linux {
@@ -137,7 +137,7 @@ impl PagePolicy {
         }
     }
 
-    /// The same only after MADV_HUGEPAGE (that size set to `madvise`).
+    /// Pages of that size only after MADV_HUGEPAGE (that size set to `madvise`).
     pub const fn folio_madvise(order: u32) -> Self {
         PagePolicy::Linux {
             always: 0,
