@@ -16,14 +16,6 @@ from pagelab.errors import PagelabError, unknown
 from pagelab.measuring import probe
 from pagelab.measuring import suite as measured
 
-_SQL = """
-create table t(k integer primary key, v integer, w text);
-with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000)
-insert into t select i, (i * 7919) % 3000, 'row ' || i from n;
-create index by_v on t(v);
-select sum(length(b.w)) from t a join t b on b.v = a.k;
-"""
-
 # Both workers are there while the first one works, and neither at the end: nothing depends on who
 # is faster.
 _WORKERS = """
@@ -198,7 +190,7 @@ def _gcc(inputs: Path) -> _Made:
 
 
 def _sqlite(inputs: Path) -> _Made:
-    query = _written(inputs / "query.sql", _SQL)
+    query = _written(inputs / "query.sql", measured.query(3_000))
     return _alone(_find("sqlite3"), "-batch", ":memory:", f".read {query}")
 
 

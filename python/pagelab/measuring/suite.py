@@ -22,8 +22,8 @@ BUILT_IN = (
 
 _SQL = """
 create table t(k integer primary key, v integer, w text);
-with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000)
-insert into t select i, (i * 7919) % 200000, 'row ' || i from n;
+with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows})
+insert into t select i, (i * 7919) % {rows}, 'row ' || i from n;
 create index by_v on t(v);
 select sum(length(b.w)) from t a join t b on b.v = a.k;
 """
@@ -91,9 +91,14 @@ def compiler() -> str:
 
 def prepare(directory: Path) -> None:
     """Writes what the programs read."""
-    (directory / "query.sql").write_text(_SQL, encoding="ascii")
+    (directory / "query.sql").write_text(query(200_000), encoding="ascii")
     (directory / "dictionary.py").write_text(_PYTHON, encoding="ascii")
     (directory / "functions.c").write_text(functions(250), encoding="ascii")
+
+
+def query(rows: int) -> str:
+    """A table of so many rows that is joined with itself, in SQL."""
+    return _SQL.format(rows=rows)
 
 
 def functions(number: int) -> str:
