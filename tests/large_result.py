@@ -42,9 +42,6 @@ class _Lengths:
             os.kill(worker, signal.SIGKILL)
             until(lambda: not alive(worker))
 
-    def forget(self, case: Case) -> None:
-        raise AssertionError
-
 
 BACKENDS["large"] = _large
 

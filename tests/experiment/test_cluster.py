@@ -1,14 +1,22 @@
-"""Dask with real processes: workers killed, the scheduler restarted, wrong answers."""
+"""Dask with real processes: workers killed, the scheduler restarted; and memory it lacks."""
 
 import random
-import re
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from rich.console import Console
 
 from dask_cluster import Cluster
+from pagelab.experiment import cluster as cluster_
+from pagelab.experiment.board import Board
+from pagelab.experiment.case import Case
+from pagelab.jobs import Stop
 from processes import HELD_AT, PATIENCE, Start, kept, kill_one, until
 
 pytest.importorskip("distributed")
@@ -52,84 +60,41 @@ def test_killed_workers_and_a_restarted_scheduler(
     assert "started again" in told
 
 
-# Its second answer, and all after it, wait until the worker that answers rightly has work.
-WRONG = """
-import time
-from pathlib import Path
+class Waiting:
+    """A client of a scheduler whose only worker has little memory: nothing is ever done."""
 
-from pagelab.experiment.backends import BACKENDS, simulate
+    status = "running"
+    scheduler = SimpleNamespace(identity=None)
 
-answers = 0
+    def sync(self, *_: Any, **__: Any) -> Any:
+        """The workers there are."""
+        return {"workers": {"tcp://a:1": {"resources": {"MEMORY": 10}}}}
 
-def wrong(task, progress):
-    global answers
-    answers += 1
-    while answers > 1 and not Path({there!r}).exists():
-        time.sleep(0.05)
-    found = simulate.run(task, progress)
-    found["cycles"]["elapsed"] += 1
-    return found
+    def submit(self, *_: Any, **__: Any) -> Any:
+        """Takes a task."""
+        return Mock()
 
-BACKENDS["simulate"] = wrong
-"""
-
-RIGHT = """
-from pathlib import Path
-
-from pagelab.experiment.backends import BACKENDS, simulate
-
-def right(task, progress):
-    Path({there!r}).touch()
-    return simulate.run(task, progress)
-
-BACKENDS["simulate"] = right
-"""
+    def cancel(self, _: Any) -> None:
+        """Nothing is under way."""
 
 
-def test_a_worker_that_answers_wrongly_is_found_and_asked_no_more(
-    tmp_path: Path, cluster: Cluster, start: Start, undisturbed: bytes
+def test_a_case_that_fits_into_no_worker_is_waited_for_and_that_is_said(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    there = str(tmp_path / "there")
-    (tmp_path / "wrong.py").write_text(WRONG.format(there=there))
-    (tmp_path / "right.py").write_text(RIGHT.format(there=there))
-    cluster.scheduler()
-    cluster.worker("--preload", str(tmp_path / "wrong.py"))
-    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
-    # At first there is nobody to check what it answers.
-    until(lambda: kept(tmp_path) >= 1 or process.poll() is not None)
-    cluster.worker("--preload", str(tmp_path / "right.py"))
-    table, told = finish(process, tmp_path)
-    assert table == undisturbed
-    assert re.search(r"tcp://\S+ answered .* wrongly", told), told
-
-
-def test_what_a_worker_was_to_check_is_checked_by_others_once_it_is_gone(
-    tmp_path: Path, cluster: Cluster, start: Start, undisturbed: bytes
-) -> None:
-    """The worker that answers wrongly never comes to what it is to check of the other's."""
-    (tmp_path / "wrong.py").write_text(WRONG.format(there=str(tmp_path / "never")))
-    (tmp_path / "right.py").write_text(RIGHT.format(there=str(tmp_path / "there")))
-    cluster.scheduler()
-    cluster.worker("--preload", str(tmp_path / "wrong.py"))
-    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
-    until(lambda: kept(tmp_path) >= 1 or process.poll() is not None)
-    cluster.worker("--preload", str(tmp_path / "right.py"))
-    table, told = finish(process, tmp_path)
-    assert table == undisturbed
-    assert re.search(r"tcp://\S+ answered .* wrongly", told), told
-
-
-def test_the_only_worker_answers_wrongly(tmp_path: Path, cluster: Cluster, start: Start) -> None:
-    there = tmp_path / "there"
-    there.touch()
-    (tmp_path / "wrong.py").write_text(WRONG.format(there=str(there)))
-    cluster.scheduler()
-    cluster.worker("--preload", str(tmp_path / "wrong.py"))
-    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
-    _, told = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1, told
-    assert "no worker is left that answers rightly" in told
-    assert kept(tmp_path) == 0
+    stop = Stop()
+    sink = Mock()
+    cases = [Case("double", str(n), {"number": n}, n, memory=1 << 30) for n in (1, 2)]
+    with ThreadPoolExecutor() as pool:
+        made = cluster_.Cluster(Waiting)
+        board = Board(2, 0, Console(soft_wrap=True))
+        running = pool.submit(made.run, cases, sink, board, stop)
+        time.sleep(0.1)
+        stop.event.set()
+        running.result(timeout=20)
+    told = capsys.readouterr().out
+    assert told.count("1 needs 1.00 GiB, and no worker declares as much MEMORY") == 1
+    assert "2 needs" not in told
+    sink.finished.assert_not_called()
 
 
 def test_nobody_at_the_address(start: Start) -> None:

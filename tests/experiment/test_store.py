@@ -29,8 +29,6 @@ def test_what_is_kept_comes_back(tmp_path_factory: pytest.TempPathFactory, data:
     assert store.get(CASE.key) == Result(data, {"seconds": 1})
     store.put(CASE, Failed("no", {}))
     assert store.get(CASE.key) == Failed("no", {})
-    store.drop(CASE.key)
-    assert store.get(CASE.key) is None
 
 
 def test_a_file_that_was_cut_off_anywhere_is_not_there(tmp_path: Path) -> None:

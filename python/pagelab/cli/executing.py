@@ -17,7 +17,6 @@ from pagelab.units import parse_size
 
 _PANEL = "Where it runs"
 STORE = store.DEFAULT
-CHECK = cluster.CHECK_EVERY
 
 StoreFolder = Annotated[
     Path,
@@ -63,16 +62,6 @@ Slurm = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Check = Annotated[
-    int,
-    typer.Option(
-        "--check",
-        min=0,
-        metavar="N",
-        help="Of each worker elsewhere, compute one result in N again on another; 0: none.",
-        rich_help_panel=_PANEL,
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,6 @@ class Where:
     memory: str | None = None
     dask: str | None = None
     slurm: int | None = None
-    check: int = CHECK
 
 
 @contextmanager
@@ -94,13 +82,13 @@ def how(where: Where, *, again: str, quiet: bool) -> Iterator[How]:
         raise UsageError("give one of --dask and --slurm")
     check_place(where.store)
     if where.dask is not None:
-        found = cluster.at(where.dask, where.check)
+        found = cluster.at(where.dask)
         try:
             yield How(where.store, found.run, again=again, quiet=quiet)
         finally:
             found.close()
     elif where.slurm is not None:
-        found, close = cluster.slurm(where.slurm, where.check)
+        found, close = cluster.slurm(where.slurm)
         try:
             yield How(where.store, found.run, again=again, quiet=quiet)
         finally:

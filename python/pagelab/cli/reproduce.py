@@ -99,7 +99,6 @@ def reproduce(
     memory: executing.Memory = None,
     dask: executing.Dask = None,
     slurm: executing.Slurm = None,
-    check: executing.Check = executing.CHECK,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The page's folder.", show_default=False)
     ] = None,
@@ -121,7 +120,7 @@ def reproduce(
     folder = out or Path("pagelab-results") / f"reproduce-{_name(chosen)}"
     results.check(folder)
     started = time.monotonic()
-    where = executing.Where(store, jobs, memory, dask, slurm, check)
+    where = executing.Where(store, jobs, memory, dask, slurm)
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:
         found = compute(chosen, asked, how)
     written = folder / "report.html"

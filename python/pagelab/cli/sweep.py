@@ -68,7 +68,6 @@ def sweep(
     memory: executing.Memory = None,
     dask: executing.Dask = None,
     slurm_jobs: executing.Slurm = None,
-    check: executing.Check = executing.CHECK,
     example: Annotated[
         bool,
         typer.Option(
@@ -104,7 +103,7 @@ def sweep(
     if shard is None:
         check_place(out)
     started = time.monotonic()
-    where = executing.Where(store, jobs, memory, dask, slurm_jobs, check)
+    where = executing.Where(store, jobs, memory, dask, slurm_jobs)
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:
         how = replace(how, only=only, shard=_shard(shard))
         ended = run_all([case for _, case in points], how)

@@ -75,12 +75,6 @@ class Board:
         """Cases that were not started."""
         return self.total - self.kept - self.done - self.failed - len(self._running)
 
-    def forgotten(self, *, failed: bool) -> None:
-        """A case that had ended is to be run again."""
-        with self._lock:
-            self.done -= not failed
-            self.failed -= failed
-
     def say(self, text: str) -> None:
         """Tells the user something, above the bars."""
         self._console.print(f"pagelab: {text}", highlight=False, markup=False, soft_wrap=True)

@@ -41,9 +41,6 @@ class Sink(Protocol):
     def finished(self, case: Case, ended: Ended) -> None:
         """A case has come to its end."""
 
-    def forget(self, case: Case) -> None:
-        """A finding that was handed over for a case is wrong; it will be handed over again."""
-
 
 class _NotStartedError(PagelabError):
     """A worker that died before it was given its case, which is not to blame for it."""

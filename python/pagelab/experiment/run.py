@@ -98,10 +98,6 @@ class _Sink:
         self.ended[case.key] = ended
         self.board.ended(case, failed=isinstance(ended, Failed))
 
-    def forget(self, case: Case) -> None:
-        self.store.drop(case.key)
-        self.board.forgotten(failed=isinstance(self.ended.pop(case.key), Failed))
-
 
 def _run_here(case: Case, sink: _Sink, shown: Board) -> None:
     """Runs a case in this process, which has the machine to itself but for the display."""

@@ -59,10 +59,6 @@ class Store:
         text = to_json(kept, inf_nan_mode="constants")
         write(self._file(case.key), gzip.compress(text, compresslevel=1, mtime=0))
 
-    def drop(self, key: str) -> None:
-        """Forgets what is kept under a key."""
-        self._file(key).unlink(missing_ok=True)
-
     def _file(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json.gz"
 
