@@ -6,9 +6,10 @@ They let the report and the tables be tested without running anything.
 import json
 import math
 import random
+from functools import cache
 from typing import Any
 
-from pagelab import _core
+from pagelab import _core, results
 
 GIB = 2**30
 
@@ -74,7 +75,7 @@ def run(
     schema = json.loads(_core.run_schema())
     return {
         **_zeros(schema),
-        "schema": "pagelab.run/1",
+        "schema": results.RUN,
         "complete": complete,
         "stopped": None if complete else "interrupted",
         "out_of_memory": False,
@@ -231,25 +232,39 @@ def _memory_map(design: str) -> list[dict[str, int]]:
     return cells
 
 
+def recording(**changes: Any) -> dict[str, Any]:
+    """The JSON of a recording of such a program."""
+    return {
+        "accesses": 200_000_000,
+        "instructions": 600_000_000,
+        "bytes": 420_000_000,
+        "exit_status": 0,
+        "signal": None,
+        "ended_by": None,
+        "incomplete": None,
+        "notes": [],
+        "seconds": 14.2,
+        "running_seconds": None,
+        "processes": 1,
+        "threads": 1,
+        "programs": 1,
+        "unrecorded": {},
+        "refused": [],
+        "words": None,
+        "limited": False,
+        **changes,
+    }
+
+
 def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
     """The JSON of a comparison of these designs (radix, dpt and ideal when none is named)."""
     return {
-        "schema": "pagelab.comparison/1",
+        "schema": results.COMPARISON,
         "pagelab": "0.1.0",
         "created": "2026-01-02T03:04:05+00:00",
         "name": "sqlite3",
         "command": ["sqlite3", ":memory:", ".read index.sql"],
-        "recording": {
-            "accesses": 200_000_000,
-            "instructions": 600_000_000,
-            "bytes": 420_000_000,
-            "exit_status": 0,
-            "signal": None,
-            "incomplete": None,
-            "notes": [],
-            "seconds": 14.2,
-            "limited": False,
-        },
+        "recording": recording(),
         "window": {"skip": 0, "limit": None, "sample": None},
         "host": {"cpu": "an example CPU", "cores": 2, "kernel": "Linux 6.12"},
         "runs": [run(design) for design in (designs or ("radix", "dpt", "ideal"))],
@@ -257,7 +272,16 @@ def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def window(**counters: int) -> dict[str, int]:
-    """One window of a sampled run, with its other counters 0."""
-    names = ("instructions", "accesses", "cycles", "translation", "l2_tlb_misses", "walks")
-    return dict.fromkeys((*names, "walk_cycles"), 0) | counters
+def window(**counters: int) -> dict[str, Any]:
+    """One window of a sampled run, with its other counters 0, and nothing left out behind it."""
+    return {**_window(), "after": gap(), **counters}
+
+
+@cache
+def _window() -> dict[str, int]:
+    return _zeros(json.loads(_core.run_schema())["$defs"]["WindowResult"])
+
+
+def gap(**counters: int) -> dict[str, int]:
+    """The part left out behind a window, with its other counters 0."""
+    return dict.fromkeys(("instructions", "faults", "zeroing", "migrations"), 0) | counters

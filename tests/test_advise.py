@@ -251,6 +251,18 @@ def test_what_is_no_advice_is_refused(text: str, tmp_path: Path) -> None:
     assert "is no advice" in done.stderr
 
 
+def test_an_advice_of_another_version_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "advice.json"
+    file.write_text('{"schema": "pagelab.advice/1"}')
+    for command in (("run", "--advice", str(file), "--", "true"), ("report", str(file))):
+        done = _run(*command)
+        assert done.returncode
+        told = (
+            f"{file} is pagelab.advice/1, and this pagelab reads pagelab.advice/2: `pagelab advise`"
+        )
+        assert told in done.stderr
+
+
 def test_programs_that_cannot_be_advised_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,7 +447,7 @@ def test_walks_are_counted_by_events_of_the_machine(monkeypatch: pytest.MonkeyPa
 
 def test_of_a_sample_walks_are_those_of_the_whole_program() -> None:
     raw = canned.run("radix")
-    gap = {"instructions": 3000}
+    gap = canned.gap(instructions=3000)
     window = canned.window(instructions=1000, accesses=10, cycles=900, walks=5, walk_cycles=50)
     raw["windows"] = [{**window, "after": gap}] * 20
     run = Run_.model_validate(raw)

@@ -48,17 +48,14 @@ def comparisons(draw: st.DrawFn) -> Comparison:
 
 
 def _sampled(run: Run, draw: st.DrawFn) -> Run:
-    counters = dict.fromkeys(SampleWindow.model_fields, 0)
     shares = [draw(st.integers(1, 9)) for _ in range(3)]
     windows = [
         SampleWindow.model_validate(
-            {
-                **{name: counters[name] for name in ("translation", "l2_tlb_misses", "walks")},
-                "walk_cycles": 0,
-                "instructions": 100,
-                "accesses": 10,
-                "cycles": run.cycles.elapsed * share // sum(shares) + 1,
-            }
+            canned.window(
+                instructions=100,
+                accesses=10,
+                cycles=run.cycles.elapsed * share // sum(shares) + 1,
+            )
         )
         for share in shares
     ]
@@ -155,7 +152,8 @@ def test_what_a_hypervisor_has_to_give_first_may_decide() -> None:
         known = BY_DESIGN["radix"]
         parts = dict.fromkeys(CYCLE_PARTS, 0) | {"data": total - 100, "zeroing": 100}
         cycles = Cycles(elapsed=total, total=total, frequency_hz=1e9, **parts)
-        os = known.os.model_copy(update={"anonymous": BySize.model_validate(counts)})
+        sizes = BySize.model_validate({"4K": 0, "2M": 0, "1G": 0} | counts)
+        os = known.os.model_copy(update={"anonymous": sizes})
         machine = known.machine | {"cost": cost}
         changes = {"pages": pages, "cycles": cycles, "os": os, "machine": machine}
         made.append(known.model_copy(update=changes))

@@ -113,7 +113,7 @@ def _sampled(draw: random.Random, cpi: float, spread: float, windows: int) -> Co
     for _ in range(windows):
         cycles = round(each * cpi * draw.uniform(1 - spread, 1 + spread))
         raw = canned.window(instructions=each, accesses=draw.randrange(9000, 9999), cycles=cycles)
-        gap = {"instructions": 19 * each}
+        gap = canned.gap(instructions=19 * each)
         made.append(SampleWindow.model_validate({**raw, "after": gap}))
     return BASE.model_copy(update={"runs": [BASE.runs[0].model_copy(update={"windows": made})]})
 

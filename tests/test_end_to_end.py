@@ -416,7 +416,7 @@ def test_a_program_keeps_its_output_and_status(tmp_path: Path) -> None:
 @needs_recorder
 def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
     done = pagelab("compare", "--json", "-q", "--out", "o", "--", "echo", "hello", cwd=tmp_path)
-    assert json.loads(done.stdout)["schema"] == "pagelab.comparison/1"
+    assert json.loads(done.stdout)["schema"] == "pagelab.comparison/2"
     assert "hello\n" in done.stderr
 
 

@@ -22,7 +22,7 @@ def outcome(simulation: Simulation, needs: dict[str, int]) -> Run:
     free = size * 3 // 10
     needed = needs[simulation.label]
     raw |= {"design": simulation.label, "out_of_memory": needed > free}
-    raw["machine"]["memory"] = {"memory_bytes": size, "utilisation": 0.7}
+    raw["machine"]["memory"] |= {"memory_bytes": size, "utilisation": 0.7}
     raw["os"] |= dict.fromkeys(("resident_bytes", "peak_resident_bytes"), min(needed, free))
     return Run.model_validate(raw)
 

@@ -119,7 +119,7 @@ def test_no_figure_of_a_table_is_cut(
 ) -> None:
     made = canned.comparison(*["radix", "dpt", "ideal"] * machines)
     for run in made["runs"][3:]:
-        run["machine"] = {"name": "sapphire-rapids"}
+        run["machine"]["name"] = "sapphire-rapids"
     page = tmp_path / "report.html"
     report.write(Comparison.model_validate(made), page)
     probe = (

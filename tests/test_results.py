@@ -3,7 +3,6 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -28,8 +27,8 @@ def test_what_is_saved_is_what_was_read(tmp_path: Path) -> None:
     store.save(Comparison.model_validate(raw), tmp_path)
     kept = json.loads((tmp_path / "result.json").read_text())
     assert kept["runs"][0]["os"]["unusable_free_space_index"] == 0.25
-    assert kept["schema"] == "pagelab.comparison/1"
-    assert kept["runs"][0]["schema"] == "pagelab.run/1"
+    assert kept["schema"] == raw["schema"]
+    assert kept["runs"][0]["schema"] == raw["runs"][0]["schema"]
 
 
 def test_a_field_that_is_not_known_is_named(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_a_single_run_is_a_comparison_of_one(tmp_path: Path) -> None:
     [
         ("", "Expecting value"),
         ("[]", "top level"),
-        ('{"schema": "pagelab.run/1", "design": "radix"}', "complete: Field required"),
+        (json.dumps({"schema": results.RUN, "design": "radix"}), "complete: Field required"),
         ('{"schema": "other/1", "runs": []}', "schema"),
     ],
 )
@@ -82,6 +81,27 @@ def test_what_is_no_result_is_refused_with_the_reason(
     with pytest.raises(PagelabError, match="is not a result of pagelab") as caught:
         results.load(path)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "command"),
+    [
+        ("pagelab.comparison/1", "compare"),
+        ("pagelab.run/0", "simulate"),
+        ("pagelab.run/", "simulate"),
+    ],
+)
+def test_a_result_of_another_version_is_refused_with_the_command_that_makes_it(
+    schema: str, command: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(canned.comparison() | {"schema": schema}))
+    with pytest.raises(PagelabError) as caught:
+        results.load(path)
+    ours = {"compare": results.COMPARISON, "simulate": results.RUN}[command]
+    assert str(caught.value) == (
+        f"{path} is {schema}, and this pagelab reads {ours}: `pagelab {command}` makes it anew"
+    )
 
 
 def test_a_missing_result_is_named(tmp_path: Path) -> None:
@@ -172,7 +192,7 @@ def test_the_table_of_page_sizes_fits_80_columns_and_has_a_column_for_each_cost(
 def test_several_machines_have_a_table_each() -> None:
     raw = canned.comparison("radix", "dpt", "radix", "dpt")
     for run in raw["runs"][2:]:
-        run["machine"] = {"name": "here"}
+        run["machine"]["name"] = "here"
     console = Console(width=80, record=True, file=io.StringIO())
     show_table(Comparison.model_validate(raw), console)
     lines = console.export_text().splitlines()
@@ -220,20 +240,15 @@ def test_shares_of_the_nodes_are_shown_where_there_are_nodes() -> None:
 
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (40, "signal 40")])
 def test_the_signal_that_ended_a_program_is_named_if_it_has_a_name(number: int, name: str) -> None:
-    figures = {"accesses": 1, "instructions": 1, "bytes": 1, "seconds": 1.0}
-    ended = {"exit_status": 128 + number, "signal": number, "limited": False, "incomplete": None}
-    said = summary(Recording.model_validate(figures | ended | {"notes": []}))
+    raw = canned.recording(exit_status=128 + number, signal=number)
+    said = summary(Recording.model_validate(raw))
     assert f"ended by {name}" in said
 
 
 def test_calls_that_were_refused_are_named_but_for_those_that_every_program_tries() -> None:
-    figures = {"accesses": 1, "instructions": 1, "bytes": 1, "seconds": 1.0, "exit_status": 0}
-    ended: dict[str, Any] = {"signal": None, "limited": False, "incomplete": None, "notes": []}
-
     def said(*calls: tuple[str, str, int]) -> str:
         refused = [{"call": call, "error": error, "times": times} for call, error, times in calls]
-        raw = figures | ended | {"refused": refused}
-        return summary(Recording.model_validate(raw))
+        return summary(Recording.model_validate(canned.recording(refused=refused)))
 
     assert "REFUSED" not in said()
     assert "REFUSED" not in said(("rseq", "ENOSYS", 1), ("clone3", "ENOSYS", 9))

@@ -48,10 +48,10 @@ class _Program:
             instructions, slow, quick, faults = self.stretches[at]
             behind = self.stretches[at + 1 : at + PERIOD]
             cut = 10 if fast else 1
-            gap = {
-                "instructions": sum(stretch[0] for stretch in behind),
-                "faults": sum(stretch[3] // cut for stretch in behind),
-            }
+            gap = canned.gap(
+                instructions=sum(stretch[0] for stretch in behind),
+                faults=sum(stretch[3] // cut for stretch in behind),
+            )
             cycles = (quick if fast else slow) + faults // cut
             kept = {"faults": faults // cut, "after": gap}
             raw = canned.window(instructions=instructions, accesses=1, cycles=cycles) | kept
@@ -92,10 +92,10 @@ def test_a_beginning_that_was_taken_whole_is_no_draw_of_the_sample() -> None:
                     accesses=1,
                     cycles=sum(one[1] + one[3] // cut for one in taken),
                 )
-                gap = {
-                    "instructions": sum(one[0] for one in behind),
-                    "faults": sum(one[3] // cut for one in behind),
-                }
+                gap = canned.gap(
+                    instructions=sum(one[0] for one in behind),
+                    faults=sum(one[3] // cut for one in behind),
+                )
                 faults = sum(one[3] // cut for one in taken)
                 raw = whole | {"faults": faults} | {"after": gap}
                 samples.append(sampling.Sample([SampleWindow.model_validate(raw), *rest]))
@@ -113,7 +113,7 @@ def _torn(sample: list[SampleWindow], seed: int) -> list[SampleWindow]:
     for window in sample:
         instructions, cycles = source.randint(1, 3), source.randint(0, 30)
         few = canned.window(instructions=instructions, accesses=1, cycles=cycles)
-        gap = {"instructions": source.randint(0, 200), "faults": 0}
+        gap = canned.gap(instructions=source.randint(0, 200))
         found += [SampleWindow.model_validate(few | {"after": gap}), window]
     return found
 
@@ -146,7 +146,7 @@ def test_a_window_stands_for_half_of_the_instructions_on_either_side() -> None:
     windows = [
         SampleWindow.model_validate(
             canned.window(instructions=100, accesses=1, cycles=100)
-            | {"l2_tlb_misses": misses, "after": {"instructions": gap}}
+            | {"l2_tlb_misses": misses, "after": canned.gap(instructions=gap)}
         )
         for misses, gap in [(10, 900), (0, 200), (3, 400)]
     ]
@@ -161,7 +161,7 @@ def test_what_lies_behind_the_end_is_no_part_of_the_sample() -> None:
     windows = [
         SampleWindow.model_validate(
             canned.window(instructions=100, accesses=1, cycles=100)
-            | {"after": {"instructions": gap, "faults": 7}}
+            | {"after": canned.gap(instructions=gap, faults=7)}
         )
         for gap in (900, 900, 1_000_000)
     ]

@@ -87,17 +87,17 @@ def test_a_workload_written_as_a_trace_is_simulated_alike(tmp_path: Path) -> Non
         assert direct[key] == traced[key]
 
 
-def windows(pace: float) -> list[dict[str, int]]:
+def windows(pace: float) -> list[dict[str, Any]]:
     return [
-        {
-            "instructions": 3000,
-            "accesses": 1000,
-            "cycles": round(pace * cycles),
-            "translation": 500,
-            "l2_tlb_misses": 30,
-            "walks": 30,
-            "walk_cycles": 1200,
-        }
+        canned.window(
+            instructions=3000,
+            accesses=1000,
+            cycles=round(pace * cycles),
+            translation=500,
+            l2_tlb_misses=30,
+            walks=30,
+            walk_cycles=1200,
+        )
         for cycles in (4000, 4400, 4200, 3900)
     ]
 

@@ -29,7 +29,7 @@ def lines(comparison: Comparison) -> list[str]:
 
 def _scheme(run: Run) -> str:
     # The machine has no key that is as by default.
-    scheme: str = run.machine.get("memory", {}).get("accounting", "mm_owner")
+    scheme: str = run.machine["memory"].get("accounting", "mm_owner")
     return scheme
 
 

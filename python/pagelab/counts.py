@@ -2,8 +2,7 @@
 
 Rust's types say what they are (`_core.run_schema`), which the tests compare these with;
 the site's reference (`make docs`) says what each field means. Cycles, bytes and frames are whole
-numbers throughout. Fields with a default are absent from results of before they were counted, or
-where there is nothing of the kind.
+numbers throughout. A field with a default is absent where there is nothing of the kind.
 """
 
 from pathlib import Path
@@ -35,13 +34,11 @@ class Cycles(Model):
     compute: Natural
     data: Natural
     translation: Natural
-    # Absent from results of before they were known.
-    mispredictions: Natural = 0
+    mispredictions: Natural
     # Absent where instructions are not fetched.
     fetch: Natural = 0
     faults: Natural
-    # Part of `faults` in results of before it was counted by itself.
-    zeroing: Natural = 0
+    zeroing: Natural
     migrations: Natural
     # Saving of `total` by free translation, by a second clock; part of no sum. Absent where
     # the machine has none.
@@ -95,13 +92,11 @@ class Walks(Model):
 
     count: Natural
     latency: Latency
-    # Absent from results of before it was counted.
-    mean_with_wait: Annotated[float, Field(ge=0)] | None = None
+    mean_with_wait: Annotated[float, Field(ge=0)]
     walker_wait: Natural
     reads: Natural
     served_by: ServedBy
-    # Absent from results of before it was counted.
-    metadata_served_by: ServedBy | None = None
+    metadata_served_by: ServedBy
     cache_lookups: Natural
     cache_hits: Natural
 
@@ -149,10 +144,10 @@ class CoreCounts(Model):
     cycles: Natural
     data: Natural
     translation: Natural
-    mispredictions: Natural = 0
+    mispredictions: Natural
     fetch: Natural | None = None
     faults: Natural
-    zeroing: Natural = 0
+    zeroing: Natural
     migrations: Natural
     recoverable: Natural | None = None
     l1_tlb_misses: Natural
@@ -166,7 +161,7 @@ class Dram(Model):
     """
 
     reads: Natural
-    writes: Natural = 0
+    writes: Natural
     queue_cycles: Natural
     row_hits: Natural | None = None
     row_conflicts: Natural | None = None
@@ -176,9 +171,9 @@ class Dram(Model):
 class BySize(Model):
     """Pages of each size."""
 
-    base: Annotated[Natural, Field(alias="4K")] = 0
-    large: Annotated[Natural, Field(alias="2M")] = 0
-    huge: Annotated[Natural, Field(alias="1G")] = 0
+    base: Annotated[Natural, Field(alias="4K")]
+    large: Annotated[Natural, Field(alias="2M")]
+    huge: Annotated[Natural, Field(alias="1G")]
 
 
 class Blocks(Model):
@@ -205,7 +200,7 @@ class Hashed(Model):
     front: Natural
     back: Natural
     conflicts: Natural
-    used_at_first_conflict: float | None = None
+    used_at_first_conflict: float | None
 
 
 class Segments(Model):
@@ -238,27 +233,27 @@ class Khugepaged(Model):
 class Compaction(Model):
     """Pages of 4 KiB moved together so that blocks of 2 MiB are free."""
 
-    stalls: Natural = 0
-    made: Natural = 0
-    pages_moved: Natural = 0
+    stalls: Natural
+    made: Natural
+    pages_moved: Natural
 
 
 class Reclaim(Model):
     """Pages of 4 KiB that left memory when it was short, and came back."""
 
-    reclaims: Natural = 0
-    scanned: Natural = 0
-    taken: Natural = 0
-    activated: Natural = 0
-    deactivated: Natural = 0
-    swapped_out: Natural = 0
-    swapped_in: Natural = 0
-    files_dropped: Natural = 0
-    files_written: Natural = 0
-    files_read: Natural = 0
-    reactivated: Natural = 0
-    in_swap: Natural = 0
-    device_ns: Natural = 0
+    reclaims: Natural
+    scanned: Natural
+    taken: Natural
+    activated: Natural
+    deactivated: Natural
+    swapped_out: Natural
+    swapped_in: Natural
+    files_dropped: Natural
+    files_written: Natural
+    files_read: Natural
+    reactivated: Natural
+    in_swap: Natural
+    device_ns: Natural
 
 
 class AccountingWork(Model):
@@ -311,33 +306,33 @@ class Outside(Model):
     They are a part of what `Os` says by the same names.
     """
 
-    faults: Natural = 0
-    anonymous: BySize = BySize()
-    zero_pages: Natural = 0
-    file: BySize = BySize()
+    faults: Natural
+    anonymous: BySize
+    zero_pages: Natural
+    file: BySize
 
 
 class Os(Model):
     """The operating system's side. Pages mapped are counted by size."""
 
     faults: Natural
-    anonymous: BySize = BySize()
-    zero_pages: Natural = 0
-    file: BySize = BySize()
-    shared_new: Natural = 0
-    shared_present: Natural = 0
-    populated: BySize = BySize()
-    cow_copies: Natural = 0
+    anonymous: BySize
+    zero_pages: Natural
+    file: BySize
+    shared_new: Natural
+    shared_present: Natural
+    populated: BySize
+    cow_copies: Natural
     file_copies: Natural = 0
-    cow_reuses: Natural = 0
-    permission_faults: Natural = 0
-    spurious_faults: Natural = 0
-    fallbacks_2m: Natural = 0
-    fallbacks_1g: Natural = 0
-    fallbacks_folio: Natural = 0
-    # Absent with 4 KiB pages, and from results of before it was counted.
+    cow_reuses: Natural
+    permission_faults: Natural
+    spurious_faults: Natural
+    fallbacks_2m: Natural
+    fallbacks_1g: Natural
+    fallbacks_folio: Natural
+    # Absent with 4 KiB pages.
     blocks: Blocks | None = None
-    splits: BySize = BySize()
+    splits: BySize
     collapsed: Natural = 0
     promoted: Natural = 0
     # Absent where it is off.
@@ -346,11 +341,11 @@ class Os(Model):
     reclaim: Reclaim | None = None
     accounting: Accounting | None = None
     pages_migrated: Natural
-    outside: Outside = Outside()
-    stray_touches: Natural = 0
-    ignored_events: Natural = 0
-    forks: Natural = 0
-    entries_forked: Natural = 0
+    outside: Outside
+    stray_touches: Natural
+    ignored_events: Natural
+    forks: Natural
+    entries_forked: Natural
     largest_fork: Fork | None = None
     resident_bytes: Natural
     peak_resident_bytes: Natural
@@ -358,11 +353,11 @@ class Os(Model):
     partly_mapped: Natural = 0
     table_bytes: Natural
     peak_table_bytes: Natural
-    preallocated_bytes: Natural = 0
-    memory_bytes: Natural = 0
-    free_blocks: list[Natural] = []
-    free_2m_blocks: Natural = 0
-    unusable_free_space_index: float = 0.0
+    preallocated_bytes: Natural
+    memory_bytes: Natural
+    free_blocks: list[Natural]
+    free_2m_blocks: Natural
+    unusable_free_space_index: float
     files: Files | None = None
     hashed: Hashed | None = None
     segments: Segments | None = None
@@ -383,10 +378,10 @@ class TimelinePoint(Model):
 class Gap(Model):
     """The part not measured between two windows; times, of the kernel, in cycles."""
 
-    instructions: Natural = 0
-    faults: Natural = 0
-    zeroing: Natural = 0
-    migrations: Natural = 0
+    instructions: Natural
+    faults: Natural
+    zeroing: Natural
+    migrations: Natural
 
 
 class SampleWindow(Model):
@@ -395,23 +390,22 @@ class SampleWindow(Model):
     instructions: Natural
     accesses: Natural
     cycles: Natural
-    data: Natural = 0
+    data: Natural
     translation: Natural
-    mispredictions: Natural = 0
+    mispredictions: Natural
     fetch: Natural | None = None
-    faults: Natural = 0
-    zeroing: Natural = 0
-    migrations: Natural = 0
+    faults: Natural
+    zeroing: Natural
+    migrations: Natural
     recoverable: Natural | None = None
-    l1_tlb_misses: Natural = 0
+    l1_tlb_misses: Natural
     l2_tlb_misses: Natural
     walks: Natural
     walk_cycles: Natural
-    walk_reads: Natural = 0
-    l2_misses: Natural = 0
-    llc_misses: Natural = 0
-    # Absent from results of before it was known what a window stands for.
-    after: Gap = Gap()
+    walk_reads: Natural
+    l2_misses: Natural
+    llc_misses: Natural
+    after: Gap
     # Part of `Run.tlb_counters` in the window, and by how much `Run.design_counters` have
     # changed in it.
     tlb_counters: dict[str, Natural] | None = None
@@ -526,8 +520,7 @@ class MappingCosts(CodeCosts):
     """A kind of memory, and the file that it is; accesses are not counted."""
 
     kind: str
-    # Absent from results of before it was kept.
-    name: str | None = None
+    name: str | None
 
     @property
     def place(self) -> str:

@@ -22,7 +22,7 @@ def gains(comparison: Comparison, run: Run) -> tuple[float, float] | None:
     memory was in use just before.
     """
     base = comparison.baseline_of(run)
-    between = base.machine.get("cost", {}).get("zero_2m_between_ns")
+    between = base.machine["cost"].get("zero_2m_between_ns")
     if not between or not run.complete or not run.os.anonymous.large:
         return None
     now = comparison.relative_time(run)

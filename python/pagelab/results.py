@@ -1,7 +1,8 @@
 """Results of runs, and the directory that keeps them.
 
-The models mirror the JSON of a run (`pagelab.run/1`; its parts are in `counts`) and of a comparison
-(`pagelab.comparison/1`); the site's reference (`make docs`) says what each field means.
+The models mirror the JSON of a run (its parts are in `counts`) and of a comparison; the site's
+reference (`make docs`) says what each field means. Results of the versions `RUN` and `COMPARISON`
+are read and no others: a field that results do not always have is one that there is nothing of.
 """
 
 import html
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+# Versions: both rise where a field of a run is another one, the second alone where one of a
+# comparison is.
+RUN = "pagelab.run/1"
+COMPARISON: Literal["pagelab.comparison/2"] = "pagelab.comparison/2"
+
+
 class Table(Model):
     """A table, of a row a run, for Arrow, polars and notebooks."""
 
@@ -77,11 +84,11 @@ class Run(Table):
     with where it can be.
     """
 
-    schema_: Literal["pagelab.run/1"] = Field(alias="schema")
+    schema_: str = Field(alias="schema")
     complete: bool
     stopped: str | None
     # Simulated memory ran out.
-    out_of_memory: bool = False
+    out_of_memory: bool
     design: str
     page_table: str
     tlb_design: str
@@ -93,11 +100,11 @@ class Run(Table):
     loads: Natural
     stores: Natural
     # Accesses that are neither.
-    prefetches: Natural = 0
-    mispredicted_branches: Natural = 0
+    prefetches: Natural
+    mispredicted_branches: Natural
     skipped_instructions: Natural
-    warm_up_accesses: Natural = 0
-    initialisation_cycles: Natural = 0
+    warm_up_accesses: Natural
+    initialisation_cycles: Natural
     cycles: Cycles
     tlb: Tlb
     walks: Walks
@@ -111,10 +118,9 @@ class Run(Table):
     design_counters: dict[str, Any] | None
     # Counters of the TLB design, where it has some.
     tlb_counters: dict[str, Natural] = {}
-    windows: list[SampleWindow] = []
+    windows: list[SampleWindow]
     timeline: list[TimelinePoint]
-    # Absent from results of before it was kept.
-    free_2m_blocks: Natural | None = None
+    free_2m_blocks: Natural
     memory_map: list[MemoryCell]
     # Heat map, where it was asked for (`heat_map`).
     heat_map: HeatMap | None = None
@@ -142,14 +148,12 @@ class Run(Table):
     @classmethod
     def _pages(cls, raw: Any) -> Any:
         """Names the page size, which the machine has as a policy."""
-        if not isinstance(raw, dict):
+        try:
+            policy = raw["machine"]["memory"]["page_policy"]
+        except (KeyError, TypeError):
+            # The field that is missing, or no table, is told of by its name.
             return raw
-        machine = raw.get("machine")
-        memory = machine.get("memory") if isinstance(machine, dict) else None
-        policy = memory.get("page_policy", "base") if isinstance(memory, dict) else "base"
-        # Results of before have a cut into pieces.
-        kept = {name: value for name, value in raw.items() if name != "pieces"}
-        return {"pages": of_policy(policy)} | kept
+        return {"pages": of_policy(policy)} | raw
 
     @property
     def machine_name(self) -> str:
@@ -309,30 +313,30 @@ class Recording(Table):
     bytes: Natural
     exit_status: int
     signal: int | None
-    ended_by: int | None = None
+    ended_by: int | None
     """The signal to the recorder that ended the program, or that it obeyed by ending."""
     seconds: float
-    running_seconds: float | None = None
+    running_seconds: float | None
     """Until the program had ended, where the trace was made afterwards."""
-    # Recorded, in all; of results of before they were kept, what there is at least.
-    processes: Natural = 1
-    threads: Natural = 1
+    # Recorded, in all.
+    processes: Natural
+    threads: Natural
     limited: bool
     ended_after: float | None = None
     """Seconds after which it was asked to be ended, and was."""
     incomplete: str | None
-    programs: Natural = 1
+    programs: Natural
     """Programs recorded: the first, and those it started by execve that were followed."""
-    unrecorded: dict[str, Natural] = {}
+    unrecorded: dict[str, Natural]
     """Programs started by execve and not recorded, by path: how often."""
-    refused: list[Refused] = []
+    refused: list[Refused]
     """System calls that the emulator refused, or granted and did not do, as a kernel may."""
     notes: list[str]
     command: list[str] | None = None
     window: dict[str, Any] = {}
     interrupted: bool = False
     path: Annotated[Path | None, Field(exclude=True)] = None
-    words: str | None = None
+    words: str | None
     """What the trace was made of, where that was kept."""
 
     @property
@@ -361,7 +365,7 @@ class Recording(Table):
 class Comparison(Table):
     """Several designs over the same stream of events."""
 
-    schema_: Literal["pagelab.comparison/1"] = Field(alias="schema", default="pagelab.comparison/1")
+    schema_: Literal["pagelab.comparison/2"] = Field(alias="schema", default=COMPARISON)
     pagelab: str
     created: str
     name: str
@@ -582,11 +586,12 @@ def load(path: str | os.PathLike[str]) -> Comparison:
         raise PagelabError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise PagelabError(f"{file} is not a result of pagelab: {error}") from error
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    for ours, command in ((COMPARISON, "compare"), (RUN, "simulate")):
+        check_version(file, schema, ours, command)
     try:
-        if isinstance(raw, dict) and raw.get("schema") == "pagelab.run/1":
-            found = of_run(Run.model_validate(raw))
-        else:
-            found = Comparison.model_validate(raw)
+        single = schema == RUN
+        found = of_run(Run.model_validate(raw)) if single else Comparison.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "top level"
@@ -596,6 +601,17 @@ def load(path: str | os.PathLike[str]) -> Comparison:
         ) from error
     _check_runs(found, file)
     return found
+
+
+def check_version(file: Path, schema: object, ours: str, command: str) -> None:
+    """Raises PagelabError for a result of the same kind and another version.
+
+    `command` is the one of pagelab's that makes it.
+    """
+    if schema != ours and str(schema).startswith(ours.partition("/")[0] + "/"):
+        raise PagelabError(
+            f"{file} is {schema}, and this pagelab reads {ours}: `pagelab {command}` makes it anew"
+        )
 
 
 def _check_runs(comparison: Comparison, file: Path) -> None:

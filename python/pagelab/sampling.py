@@ -95,7 +95,7 @@ class Sample:
         self.instructions = taken + sum(gaps)
         """Instructions of the part of the program for which the windows stand."""
         self.share = taken / self.instructions if any(gaps) else 0.0
-        """The part of these that were measured; 0 where results do not say what was left out."""
+        """The part of these that were measured, where some were left out; else 0."""
         halves = [gap / 2 for gap in behind[:-1]]
         # Nothing is on either side of no draws.
         around = map(sum, zip([float(before), *halves], [*halves, *behind[-1:]], strict=False))
@@ -110,7 +110,7 @@ class Sample:
 
     @property
     def shares(self) -> list[float]:
-        """The part that each draw was measured of what it stands for; 0 where nobody says."""
+        """The part that each draw was has of what it stands for; 0 where nothing was left out."""
         return [1 / weight if self.share else 0.0 for weight in self._weights]
 
     def weighted(self, counter: Counter) -> list[float]:

@@ -12,8 +12,10 @@ from pagelab.advising.trials import Ratio
 from pagelab.counts import Model, Natural
 from pagelab.errors import PagelabError
 from pagelab.measuring.native import Thp
+from pagelab.results import check_version
 
 FILE = "advice.json"
+_KIND = SCHEMA.partition("/")[0] + "/"
 
 
 class Times(Model):
@@ -92,7 +94,7 @@ class Saved(Model):
     host: dict[str, str]
     answer: str
     setting: Named | None
-    type: list[str] = []
+    type: list[str]
     """Command lines that run the program with it."""
     rounds: Natural
     interrupted: bool
@@ -114,19 +116,30 @@ def is_advice(path: Path) -> bool:
     """True for an advice's file, or the folder of one."""
     file = path / FILE if path.is_dir() else path
     try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return _schema(file.read_bytes()).startswith(_KIND)
+    except OSError:
         return False
-    return isinstance(raw, dict) and raw.get("schema") == SCHEMA
+
+
+def _schema(text: bytes) -> str:
+    """Version of a file's form; empty where it has none."""
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return str(raw.get("schema")) if isinstance(raw, dict) else ""
 
 
 def load(path: Path) -> Saved:
     """Reads an advice's file, or the folder of one. Raises PagelabError where it is none."""
     file = path / FILE if path.is_dir() else path
     try:
-        found = Saved.model_validate_json(file.read_bytes())
+        text = file.read_bytes()
     except OSError as error:
         raise PagelabError(f"cannot read {file}: {error.strerror}") from error
+    check_version(file, _schema(text), SCHEMA, "advise")
+    try:
+        found = Saved.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "top level"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from pagelab import units
-from pagelab.counts import Os, Reclaim
+from pagelab.counts import Os
 
 # Functions of the kernel that are counted: a copy of a page (`copy_mc_user_highpage`), and a store
 # to a page of 2 MiB that may not be written.
@@ -59,7 +59,7 @@ def _folios(size: str) -> _Count:
 
 
 def _reclaim(count: str) -> Callable[[Os], int]:
-    return lambda run: getattr(run.reclaim or Reclaim(), count)
+    return lambda run: getattr(run.reclaim, count) if run.reclaim else 0
 
 
 _COUNTS = (

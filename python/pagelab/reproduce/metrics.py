@@ -30,9 +30,7 @@ def _translation(run: Run) -> float:
 
 
 def _translation_with_wait(run: Run) -> float:
-    # Results of earlier versions do not have it.
-    mean = run.walks.mean_with_wait
-    return float("nan") if mean is None else _ratio(mean * run.walks.count, run.instructions)
+    return _ratio(run.walks.mean_with_wait * run.walks.count, run.instructions)
 
 
 def _metadata_cache_share(run: Run) -> float:
@@ -41,8 +39,6 @@ def _metadata_cache_share(run: Run) -> float:
     A look-up takes the cache's cycles; what it misses takes the latency of where it was found.
     """
     found = run.walks.metadata_served_by
-    if found is None:
-        return float("nan")
     caches, dram = run.machine["caches"], run.machine["dram"]
     memory = dram["latency_ns"] * run.machine["core"]["ghz"] + caches["llc"]["cycles"]
     latencies = {
@@ -101,7 +97,5 @@ METRICS: dict[str, Metric] = {
     ),
     "read_gigabytes_per_second": Metric(_read_rate),
     # Before the program gives its memory back.
-    "free_2m_blocks": Metric(
-        lambda run: float("nan") if run.free_2m_blocks is None else run.free_2m_blocks
-    ),
+    "free_2m_blocks": Metric(lambda run: run.free_2m_blocks),
 }
