@@ -175,7 +175,9 @@ def type_of_pages() -> str:
 def machines() -> str:
     """pagelab/machines.py."""
     config = machine_config()
-    tables = [key for key, value in config.items() if isinstance(value, dict)]
+    of_designs = {table for name, _ in _core.designs() for table in _core.design(name)[3]}
+    every_table = [key for key, value in config.items() if isinstance(value, dict)]
+    tables = [table for table in every_table if table not in of_designs]
     made = [
         f'"""The machines. {MADE}\n\n'
         "A machine is not changed: each of its methods returns another one.\n\n"
@@ -184,13 +186,13 @@ def machines() -> str:
         '"""\n\nfrom collections.abc import Mapping\nfrom dataclasses import dataclass\n'
         "from typing import Any, Literal\n\nfrom pagelab.machine import MachineBase\n\n",
         "@dataclass(frozen=True, repr=False)\nclass Machine(MachineBase):\n"
-        '    """A machine; a method for each table of its keys.\n\n'
+        '    """A machine; a method for each table of its keys, but for those of designs.\n\n'
         "    Every method raises `pagelab.errors.UsageError` for a value that the machine cannot\n"
         "    have. Keys end in their unit: `ns`, `cycles`, `kib`, `bytes` (a number, or text with\n"
         '    a unit: "4GiB"). docs/simulate.md says what each of them means.\n    """\n',
     ]
     for table in ["", *tables]:
-        keys = [key for key in keys_of(table) if table or key not in tables]
+        keys = [key for key in keys_of(table) if table or key not in every_table]
         prefix = f"{table}." if table else ""
         kinds = [(key, type_of(prefix + key)) for key in keys]
         doc = f"Changes keys of `{table}`." if table else "Changes keys that are in no table."

@@ -33,13 +33,31 @@ def test_there_is_a_function_for_every_part_of_every_design() -> None:
     assert [make().name for make in workloads.ALL] == [name for name, _ in _core.workloads()]
 
 
+OF_DESIGNS = {table for name, _ in _core.designs() for table in _core.design(name)[3]}
+
+
 @pytest.mark.parametrize("machine", machines.ALL, ids=str)
 def test_every_key_of_a_machine_can_be_given(machine: machines.Machine) -> None:
     tables = {key for key, value in machine.config.items() if isinstance(value, dict)}
     for table, keys in machine.config.items():
+        if table in OF_DESIGNS:
+            assert not hasattr(machine, table)
+            continue
         method = getattr(machine, table if table in tables else "general")
         named = inspect.signature(method).parameters
         assert set(keys if table in tables else [table]) <= set(named)
+
+
+@pytest.mark.parametrize("machine", machines.ALL, ids=str)
+def test_every_key_of_a_design_can_be_given_with_it(machine: machines.Machine) -> None:
+    for name, _ in _core.designs():
+        table, _, tlb = name.partition("+")
+        named = {*inspect.signature(getattr(designs, table.replace("-", "_"))).parameters}
+        if tlb:
+            named |= {*inspect.signature(getattr(tlbs, tlb)).parameters}
+        for of in _core.design(name)[3]:
+            for key in machine.config.get(of, {}):
+                assert {key, f"{of}_{key}"} & named, (name, of, key)
 
 
 def test_every_parameter_of_a_workload_can_be_given() -> None:

@@ -147,7 +147,7 @@ def test_every_value_reaches_the_machine() -> None:
             ],
             manager={"name": "bandwidth", "weights": "3:2"},
         )
-        .dpt(cpd=False, dmt={"4K": 4096})
+        .set("dpt.cpd=false", "dpt.dmt.4K=4096")
     )
     config = machine.config
     assert (config["name"], config["seed"], config["core"]["ghz"]) == ("mine", 3, 3.5)

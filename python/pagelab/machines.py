@@ -15,7 +15,7 @@ from pagelab.machine import MachineBase
 
 @dataclass(frozen=True, repr=False)
 class Machine(MachineBase):
-    """A machine; a method for each table of its keys.
+    """A machine; a method for each table of its keys, but for those of designs.
 
     Every method raises `pagelab.errors.UsageError` for a value that the machine cannot
     have. Keys end in their unit: `ns`, `cycles`, `kib`, `bytes` (a number, or text with
@@ -165,116 +165,6 @@ class Machine(MachineBase):
         """Changes keys of `cost`."""
         return self._with("cost", locals())
 
-    def radix(
-        self,
-        *,
-        levels: int | None = None,
-        pwc: Mapping[str, Any] | None = None,
-    ) -> "Machine":
-        """Changes keys of `radix`."""
-        return self._with("radix", locals())
-
-    def flattened(
-        self,
-        *,
-        upper: bool | None = None,
-        lower: bool | None = None,
-        pwc: Mapping[str, Any] | None = None,
-    ) -> "Machine":
-        """Changes keys of `flattened`."""
-        return self._with("flattened", locals())
-
-    def clustered(
-        self,
-        *,
-        hash_cycles: int | None = None,
-        entries: int | None = None,
-        occupancy: float | None = None,
-        compaction: bool | None = None,
-    ) -> "Machine":
-        """Changes keys of `clustered`."""
-        return self._with("clustered", locals())
-
-    def ecpt(
-        self,
-        *,
-        ways: int | None = None,
-        entries: int | None = None,
-        occupancy: float | None = None,
-        growth: int | None = None,
-        rehash_per_insertion: int | None = None,
-        max_displacements: int | None = None,
-        hash_cycles: int | None = None,
-        compaction: bool | None = None,
-        cwt: Mapping[str, Any] | None = None,
-        cwc: Mapping[str, Any] | None = None,
-    ) -> "Machine":
-        """Changes keys of `ecpt`."""
-        return self._with("ecpt", locals())
-
-    def me_hpt(
-        self,
-        *,
-        ways: int | None = None,
-        entries: int | None = None,
-        occupancy: float | None = None,
-        chunk_kib: list[Any] | None = None,
-        l2p_entries: int | None = None,
-        l2p_cycles: int | None = None,
-        rehash_per_insertion: int | None = None,
-        max_displacements: int | None = None,
-        hash_cycles: int | None = None,
-        compaction: bool | None = None,
-        cwt: Mapping[str, Any] | None = None,
-        cwc: Mapping[str, Any] | None = None,
-    ) -> "Machine":
-        """Changes keys of `me_hpt`."""
-        return self._with("me_hpt", locals())
-
-    def dpt(
-        self,
-        *,
-        first_pid: int | None = None,
-        hash_cycles: int | None = None,
-        max_soa_step: int | None = None,
-        max_cva_count: int | None = None,
-        max_cva_mib: int | None = None,
-        cpd: bool | None = None,
-        fap: bool | None = None,
-        prefer: Literal["performance", "fragmentation"] | None = None,
-        ptp_mib: int | None = None,
-        dmt: Mapping[str, Any] | None = None,
-        dmc: Mapping[str, Any] | None = None,
-    ) -> "Machine":
-        """Changes keys of `dpt`."""
-        return self._with("dpt", locals())
-
-    def mosaic(
-        self,
-        *,
-        pages: int | None = None,
-    ) -> "Machine":
-        """Changes keys of `mosaic`."""
-        return self._with("mosaic", locals())
-
-    def range(
-        self,
-        *,
-        entries: int | None = None,
-    ) -> "Machine":
-        """Changes keys of `range`."""
-        return self._with("range", locals())
-
-    def nested(
-        self,
-        *,
-        tlb: Mapping[str, Any] | None = None,
-        host_memory_bytes: int | str | None = None,
-        host_thp: bool | None = None,
-    ) -> "Machine":
-        """Changes keys of `nested`."""
-        return self._with("nested", locals())
-
     def tlb_prefetch(
         self,
         *,
@@ -295,73 +185,6 @@ class Machine(MachineBase):
     ) -> "Machine":
         """Changes keys of `fetch`."""
         return self._with("fetch", locals())
-
-    def victima(
-        self,
-        *,
-        insert_on_miss: bool | None = None,
-        insert_on_eviction: bool | None = None,
-        predictor: bool | None = None,
-        tlb_aware: bool | None = None,
-        parallel: bool | None = None,
-        frequency_bits: int | None = None,
-        cost_bits: int | None = None,
-        frequency: list[Any] | None = None,
-        cost: list[Any] | None = None,
-        tlb_mpki: float | None = None,
-        cache_mpki: float | None = None,
-        window: int | None = None,
-    ) -> "Machine":
-        """Changes keys of `victima`."""
-        return self._with("victima", locals())
-
-    def revelator(
-        self,
-        *,
-        data: bool | None = None,
-        entries: bool | None = None,
-        functions: int | None = None,
-        filtered: bool | None = None,
-        least_share: float | None = None,
-        window: int | None = None,
-        cycles: int | None = None,
-    ) -> "Machine":
-        """Changes keys of `revelator`."""
-        return self._with("revelator", locals())
-
-    def pom_tlb(
-        self,
-        *,
-        kib: int | None = None,
-        neighbours: int | None = None,
-        cached: bool | None = None,
-        size_predictor: bool | None = None,
-        bypass_predictor: bool | None = None,
-        predictor_entries: int | None = None,
-    ) -> "Machine":
-        """Changes keys of `pom_tlb`."""
-        return self._with("pom_tlb", locals())
-
-    def utopia(
-        self,
-        *,
-        small_mib: int | None = None,
-        large_mib: int | None = None,
-        ways: int | None = None,
-        set_filter: bool | None = None,
-        filter_cache_kib: int | None = None,
-        tag_cache_kib: int | None = None,
-        cache_ways: int | None = None,
-        cache_cycles: int | None = None,
-        parallel: bool | None = None,
-        at_faults: bool | None = None,
-        evict_at_faults: bool | None = None,
-        track: bool | None = None,
-        costly_walks: int | None = None,
-        costly_reads: int | None = None,
-    ) -> "Machine":
-        """Changes keys of `utopia`."""
-        return self._with("utopia", locals())
 
 
 dpt_paper = Machine("dpt-paper")
