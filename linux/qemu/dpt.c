@@ -11,13 +11,9 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "cpu.h"
-#include "exec/address-spaces.h"
-#include "exec/memory.h"
-#include "dpt.h"
+#include "dpt_walk.h"
 #include "walks.h"
 
-#define CPUS            64
-#define SIZES           3
 #define METADATA_BITS   6
 #define METADATA_MASK   0x3f
 #define NO_STRIDE       3
@@ -34,7 +30,6 @@
 #define TABLES_AT       16
 #define RANGES_AT       40
 #define EXCEPTIONS_AT   48
-#define SPACE_WORDS     7
 #define GROUP_SHIFT     6
 #define METADATA_A_WORD 10
 #define LINE_BYTES      64
@@ -42,53 +37,16 @@
 #define LINE_USED       0x80000000ull
 #define MAX_PROBES      64
 #define WAYS            4
-#define PRESENT         1
-#define WRITABLE        2
-#define USER            4
-#define NO_EXECUTE      (1ull << 63)
-#define LARGE           0x80
-#define ADDRESS         0x000ffffffffff000ull
-#define PIECES          4
-#define FIRST_MB        0x100000
 
 /* Table I: entries of the metadata caches, for each page size */
 static const int cache_entries[SIZES] = { 32, 16, 16 };
-#define MAX_ENTRIES     32
-
-typedef struct CacheEntry {
-    uint64_t space, group, used;
-} CacheEntry;
-
-/* Guest memory that is in one piece for the host, too */
-typedef struct Piece {
-    hwaddr start;
-    uint64_t size;
-    uint8_t *host;
-} Piece;
-
-/* What one processor did; only its own thread changes it. */
-typedef struct Counts {
-    uint64_t walks, checks, retries, absent, other_pages;
-    /* Of retries, those where nothing changed, and the hash led to a page or to a wrong one */
-    uint64_t retries_present, mistranslated;
-    uint64_t leaves[SIZES];
-    uint64_t cache_hits[SIZES], cache_misses[SIZES];
-    uint64_t metadata_reads, exceptions;
-    uint64_t clock;
-    CacheEntry cache[SIZES][MAX_ENTRIES];
-    /* The page that was walked last */
-    uint64_t last_space, last_page;
-    Piece piece[PIECES];
-    unsigned next_piece;
-} Counts;
-
 static Counts counts[CPUS];
 static const char *out_path;
 static const char *mode_name;
 DptMode dpt_mode;
 bool dpt_each;
 
-static void print_counts(void)
+void dpt_print_counts(void)
 {
     FILE *out = out_path ? fopen(out_path, "w") : stderr;
     Counts sum = {};
@@ -159,7 +117,7 @@ bool dpt_configure(X86CPU *cpu, Error **errp)
             dpt_each = modes[i].each;
             mode_name = modes[i].name;
             out_path = g_strdup(cpu->dpt_out);
-            atexit(print_counts);
+            atexit(dpt_print_counts);
         }
         return true;
     }
@@ -167,54 +125,9 @@ bool dpt_configure(X86CPU *cpu, Error **errp)
     return false;
 }
 
-static Counts *counts_of(CPUState *cs)
+Counts *dpt_counts(CPUState *cs)
 {
     return &counts[cs->cpu_index % CPUS];
-}
-
-/*
- * A word of guest memory. Each walk reads some twenty, and QEMU's way to memory
- * costs more than all else; so where memory is for the host is kept. The guest's
- * memory is never unplugged. Below 1 MB it may change places with devices'.
- */
-static uint64_t load(CPUState *cs, hwaddr addr)
-{
-    Counts *c = counts_of(cs);
-    hwaddr offset, length = HWADDR_MAX - addr;
-    MemoryRegion *region;
-    uint8_t *host;
-    int i;
-
-    for (i = 0; i < PIECES; i++) {
-        const Piece *piece = &c->piece[i];
-
-        if (addr - piece->start < piece->size) {
-            host = piece->host + (addr - piece->start);
-            return le64_to_cpu(qatomic_read((uint64_t *)host));
-        }
-    }
-    if (addr < FIRST_MB || addr % sizeof(uint64_t)) {
-        return x86_ldq_phys(cs, addr);
-    }
-    region = address_space_translate(cs->as, addr, &offset, &length, false,
-                                     MEMTXATTRS_UNSPECIFIED);
-    if (!memory_region_is_ram(region) || length < sizeof(uint64_t)) {
-        return x86_ldq_phys(cs, addr);
-    }
-    /* From here to the end of the piece: one that starts earlier replaces it. */
-    host = (uint8_t *)memory_region_get_ram_ptr(region) + offset;
-    for (i = 0; i < PIECES; i++) {
-        const Piece *piece = &c->piece[i];
-
-        if (piece->host + piece->size == host + length) {
-            break;
-        }
-    }
-    if (i == PIECES) {
-        i = c->next_piece++ % PIECES;
-    }
-    c->piece[i] = (Piece) { addr, length, host };
-    return le64_to_cpu(qatomic_read((uint64_t *)host));
 }
 
 /* CityHash64WithSeed, version 1.1, of a key of eight bytes */
@@ -287,17 +200,17 @@ static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
     for (probe = 0; probe < MIN(lines, MAX_PROBES); probe++) {
         hwaddr line = base + ((slot + probe) & (lines - 1)) * LINE_BYTES;
 
-        head = load(cs, line);
+        head = dpt_load(cs, line);
         c->metadata_reads += !hit;
         if ((head & LINE_GROUP) == (LINE_USED | group)) {
             unsigned index = tag & ((1 << GROUP_SHIFT) - 1);
             uint64_t word;
 
             smp_rmb();
-            word = load(cs, line + 8 + index / METADATA_A_WORD * 8);
+            word = dpt_load(cs, line + 8 + index / METADATA_A_WORD * 8);
             /* As if a line was read as one: another group may have got it since. */
             smp_rmb();
-            if ((load(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
+            if ((dpt_load(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
                 return NONE;
             }
             walks_read(line, word);
@@ -318,10 +231,10 @@ static uint64_t page_of(CPUState *cs, uint64_t ranges, uint64_t frame)
     hwaddr end = range + (ranges & COUNT_MASK) * RANGE_BYTES;
 
     for (; range < end; range += RANGE_BYTES) {
-        uint64_t frames = load(cs, range + 8);
+        uint64_t frames = dpt_load(cs, range + 8);
 
         if (frame < frames) {
-            return load(cs, range) + frame;
+            return dpt_load(cs, range) + frame;
         }
         frame -= frames;
     }
@@ -332,7 +245,7 @@ static uint64_t page_of(CPUState *cs, uint64_t ranges, uint64_t frame)
 static uint64_t exception(CPUState *cs, Counts *c, uint64_t space, int size,
                           uint64_t tag, uint64_t hash)
 {
-    uint64_t folder = load(cs, space + EXCEPTIONS_AT);
+    uint64_t folder = dpt_load(cs, space + EXCEPTIONS_AT);
     uint64_t wanted = tag << 4 | size << 2 | SLOT_VALID;
     hwaddr entry = (folder & ADDRESS) +
                    (hash >> 32 & ((1ull << (folder & COUNT_MASK)) - 1)) * 8;
@@ -342,7 +255,7 @@ static uint64_t exception(CPUState *cs, Counts *c, uint64_t space, int size,
     if (!folder) {
         return 0;
     }
-    slots = load(cs, entry);
+    slots = dpt_load(cs, entry);
     walks_read(entry, slots);
     c->exceptions++;
     for (probe = 0; probe < SLOT_LINES; probe++) {
@@ -350,18 +263,18 @@ static uint64_t exception(CPUState *cs, Counts *c, uint64_t space, int size,
         bool last = false;
 
         for (i = 0; i < SLOTS_A_LINE; i++) {
-            uint64_t key = load(cs, line + i * SLOT_BYTES), page;
+            uint64_t key = dpt_load(cs, line + i * SLOT_BYTES), page;
 
             last |= !key;
             if (key != wanted) {
                 continue;
             }
             smp_rmb();
-            page = load(cs, line + i * SLOT_BYTES + 8);
+            page = dpt_load(cs, line + i * SLOT_BYTES + 8);
             /* As if a line was read as one */
             smp_rmb();
             walks_read(line, page);
-            return load(cs, line + i * SLOT_BYTES) == wanted ? page : 0;
+            return dpt_load(cs, line + i * SLOT_BYTES) == wanted ? page : 0;
         }
         walks_read(line, 0);
         if (last) {
@@ -377,14 +290,14 @@ static hwaddr entry_of(CPUState *cs, Counts *c, uint64_t space, uint64_t key, in
 {
     uint64_t tag = addr >> (21 + 9 * size);
     uint64_t hash = city(tag, seed_of(key, size));
-    uint64_t frames = load(cs, space + FRAMES_AT);
+    uint64_t frames = dpt_load(cs, space + FRAMES_AT);
     uint64_t away = (uint64_t)(found >> 2) << (9 * (found & 3));
     uint64_t page;
 
     if (found == ELSEWHERE) {
         page = exception(cs, c, space, size, tag, hash);
     } else {
-        page = page_of(cs, load(cs, space + RANGES_AT), (hash % frames + away) % frames);
+        page = page_of(cs, dpt_load(cs, space + RANGES_AT), (hash % frames + away) % frames);
     }
     return page ? page << 12 | (addr >> (12 + 9 * size) & 0x1ff) << 3 : 0;
 }
@@ -392,19 +305,19 @@ static hwaddr entry_of(CPUState *cs, Counts *c, uint64_t space, uint64_t key, in
 /* For a list of walks: what the registers have. */
 static void tell_registers(CPUState *cs, uint64_t space)
 {
-    uint64_t ranges = load(cs, space + RANGES_AT);
+    uint64_t ranges = dpt_load(cs, space + RANGES_AT);
     unsigned i;
 
-    walks_read(space, load(cs, space));
-    walks_read(ranges & COUNT_MASK, load(cs, space + FRAMES_AT));
+    walks_read(space, dpt_load(cs, space));
+    walks_read(ranges & COUNT_MASK, dpt_load(cs, space + FRAMES_AT));
     for (i = 0; i < (ranges & COUNT_MASK); i++) {
         hwaddr range = (ranges & ADDRESS) + i * RANGE_BYTES;
 
-        walks_read(load(cs, range), load(cs, range + 8));
+        walks_read(dpt_load(cs, range), dpt_load(cs, range + 8));
     }
 }
 
-static void count_page(Counts *c, uint64_t space, uint64_t addr)
+void dpt_count_page(Counts *c, uint64_t space, uint64_t addr)
 {
     uint64_t page = addr >> 12;
 
@@ -413,7 +326,7 @@ static void count_page(Counts *c, uint64_t space, uint64_t addr)
     c->last_space = space;
 }
 
-static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
+DptLeaf dpt_by_hash(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
 {
     uint64_t key, table;
     DptLeaf leaf = {};
@@ -423,11 +336,11 @@ static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
     if (!space) {
         return leaf;
     }
-    key = load(cs, space);
+    key = dpt_load(cs, space);
     tell_registers(cs, space);
     /* Of valid metadata those of the smallest page count. */
     for (size = 0; size < SIZES; size++) {
-        table = load(cs, space + TABLES_AT + 8 * size);
+        table = dpt_load(cs, space + TABLES_AT + 8 * size);
         if (!table) {
             continue;
         }
@@ -447,7 +360,7 @@ static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
     return leaf;
 }
 
-static void count_leaf(Counts *c, DptLeaf leaf)
+void dpt_count_leaf(Counts *c, DptLeaf leaf)
 {
     if (leaf.level) {
         c->leaves[leaf.level - 1]++;
@@ -459,173 +372,13 @@ static void count_leaf(Counts *c, DptLeaf leaf)
 DptLeaf dpt_walk(CPUX86State *env, uint64_t addr)
 {
     CPUState *cs = env_cpu(env);
-    Counts *c = counts_of(cs);
+    Counts *c = dpt_counts(cs);
     DptLeaf leaf;
 
     walks_by_hash();
-    leaf = walk(cs, c, env->dpt_space & ~DPT_SPACE_ON, addr);
+    leaf = dpt_by_hash(cs, c, env->dpt_space & ~DPT_SPACE_ON, addr);
     c->walks++;
-    count_page(c, env->dpt_space, addr);
-    count_leaf(c, leaf);
+    dpt_count_page(c, env->dpt_space, addr);
+    dpt_count_leaf(c, leaf);
     return leaf;
-}
-
-/* Where the radix tree's walk ends. Entries read are put into @path. */
-static DptLeaf radix(CPUState *cs, uint64_t cr3, bool la57, uint64_t addr,
-                     uint64_t *path)
-{
-    hwaddr table = cr3 & ADDRESS;
-    DptLeaf leaf = {};
-    int level;
-
-    for (level = la57 ? 5 : 4; level; level--) {
-        hwaddr entry = table + (addr >> (3 + 9 * level) & 0x1ff) * 8;
-        uint64_t value = load(cs, entry);
-
-        path[level] = value;
-        if (level <= SIZES) {
-            leaf.level = level;
-            leaf.entry = entry;
-        }
-        if (level == 1 || !(value & PRESENT) || (level <= SIZES && (value & LARGE))) {
-            break;
-        }
-        table = value & ADDRESS;
-    }
-    return leaf;
-}
-
-static bool same(DptLeaf one, DptLeaf other)
-{
-    return one.level == other.level && one.entry == other.entry;
-}
-
-/* Whether an entry of a level maps a page, and no table */
-static bool maps(int level, uint64_t value)
-{
-    return (value & PRESENT) && (level == 1 || (value & LARGE));
-}
-
-/* The frame of the address in the page that an entry maps */
-static uint64_t frame_of(int level, uint64_t value, uint64_t addr)
-{
-    uint64_t within = (4096ull << (9 * (level - 1))) - 1;
-
-    return ((value & ADDRESS & ~within) | (addr & within)) >> 12;
-}
-
-/*
- * The walks differ. Where the tree did not change meanwhile, neither is the hash
- * too early nor too late for it: whatever it finds, a processor would use. It may
- * be a page that is being taken away, whose translations are flushed next, or the
- * same page in another size. It must not be another page.
- */
-static void count_difference(CPUState *cs, Counts *c, uint64_t cr3, bool la57,
-                             uint64_t addr, DptLeaf tree, DptLeaf hashed,
-                             uint64_t value)
-{
-    uint64_t found, path[6] = {};
-
-    c->retries++;
-    if (!hashed.level) {
-        return;
-    }
-    found = load(cs, hashed.entry);
-    if (!maps(hashed.level, found) ||
-        !same(tree, radix(cs, cr3, la57, addr, path)) || path[tree.level] != value) {
-        return;
-    }
-    c->retries_present++;
-    if (tree.level && maps(tree.level, value) &&
-        frame_of(tree.level, value, addr) != frame_of(hashed.level, found, addr)) {
-        c->mistranslated++;
-    }
-}
-
-/*
- * The level above a page's entry that allows less than all, or 0: what it takes
- * away, a walk by hash would not see.
- */
-static int restricted(DptLeaf leaf, bool la57, const uint64_t *path)
-{
-    int level;
-
-    if (!leaf.level || !maps(leaf.level, path[leaf.level])) {
-        return 0;
-    }
-    for (level = leaf.level + 1; level <= (la57 ? 5 : 4); level++) {
-        if (!(path[level] & WRITABLE) || !(path[level] & USER) ||
-            (path[level] & NO_EXECUTE)) {
-            return level;
-        }
-    }
-    return 0;
-}
-
-static G_NORETURN void differ(CPUX86State *env, uint64_t addr, DptLeaf tree,
-                              DptLeaf hashed, int above, const uint64_t *path)
-{
-    uint64_t space = env->dpt_space & ~DPT_SPACE_ON;
-    CPUState *cs = env_cpu(env);
-    int level;
-
-    fprintf(stderr, "dpt: the walks of 0x%" PRIx64 " differ on CPU %d\n"
-            "dpt: radix: ends at level %d, entry at 0x%" HWADDR_PRIx "\n"
-            "dpt: hash: ends at level %d, entry at 0x%" HWADDR_PRIx "\n",
-            addr, cs->cpu_index, tree.level, tree.entry, hashed.level,
-            hashed.entry);
-    if (above) {
-        fprintf(stderr, "dpt: radix: level %d allows less than the last one\n", above);
-    }
-    for (level = 5; level; level--) {
-        fprintf(stderr, "dpt: radix level %d: 0x%016" PRIx64 "\n", level, path[level]);
-    }
-    for (level = 0; level < SPACE_WORDS && space; level++) {
-        fprintf(stderr, "dpt: space word %d: 0x%016" PRIx64 "\n", level,
-                load(cs, space + 8 * level));
-    }
-    fprintf(stderr, "dpt: rip 0x%" PRIx64 ", cr3 0x%" PRIx64 ", space 0x%" PRIx64 "\n",
-            (uint64_t)env->eip, (uint64_t)env->cr[3], env->dpt_space);
-    print_counts();
-    /* Not exit(): this is not the main thread. */
-    _exit(1);
-}
-
-/*
- * Walk both ways. Another processor may change the tables between the walks, or
- * be stopped in the middle of a change: a difference that passes is none.
- */
-void dpt_check(CPUX86State *env, uint64_t cr3, bool la57, uint64_t addr)
-{
-    uint64_t space = env->dpt_space & ~DPT_SPACE_ON;
-    CPUState *cs = env_cpu(env);
-    Counts *c = counts_of(cs);
-    uint64_t path[6] = {};
-    DptLeaf tree, hashed;
-    int attempt, above = 0;
-
-    c->checks++;
-    count_page(c, env->dpt_space, addr);
-    for (attempt = 0; ; attempt++) {
-        tree = radix(cs, cr3, la57, addr, path);
-        hashed = walk(cs, c, space, addr);
-        if (same(tree, hashed)) {
-            above = restricted(tree, la57, path);
-            if (!above) {
-                count_leaf(c, hashed);
-                return;
-            }
-            c->retries++;
-        } else {
-            above = 0;
-            count_difference(cs, c, cr3, la57, addr, tree, hashed,
-                             path[tree.level]);
-        }
-        if (attempt >= 20000) {
-            differ(env, addr, tree, hashed, above, path);
-        }
-        if (attempt >= 1000) {
-            g_usleep(100);
-        }
-    }
 }

@@ -20,7 +20,7 @@ import build as qemu  # noqa: E402
 BUILD = ROOT / "build" / "qemu-system"
 BINARY = "qemu-system-x86_64"
 PLACE = Path("target/i386/tcg/system")
-FILES = [HERE / name for name in ("dpt.c", "dpt.h", "walks.c", "walks.h")]
+FILES = sorted([*HERE.glob("*.c"), *HERE.glob("*.h")])
 PATCHES = sorted((HERE / "patches").glob("*.patch"))
 DEVICES = HERE / "devices.mak"
 

@@ -29,7 +29,7 @@ GUEST_OUT = f"{GUEST_JOB}/out"
 COUNTS = "counts"
 # Counts of the emulator's own processor, a JSON object.
 WALKS = "walks"
-# Its message of walks that differ before it ends the guest: linux/qemu/dpt.c.
+# Its message of walks that differ before it ends the guest: linux/qemu/dpt_check.c.
 DIFFERENCE = "dpt: the walks of "
 # Ways in which it walks; "-each" translates each access to user data anew.
 PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
