@@ -1,13 +1,11 @@
 """report.html of a measurement: one file that opens offline, in the style of the other report."""
 
 from pathlib import Path
-from typing import Any
 
 from pagelab.errors import PagelabError
-from pagelab.measuring.bars import Bars
 from pagelab.measuring.bars import bars as bars_of
 from pagelab.measuring.charts import Chart, charts
-from pagelab.measuring.findings import Finding, findings
+from pagelab.measuring.findings import findings
 from pagelab.measuring.result import Measurement
 from pagelab.measuring.table import ratio
 from pagelab.report.templating import FRAGMENT, PAGE, environment
@@ -41,43 +39,23 @@ def render(
         ("seed", str(measurement.seed)),
         *here.settings.items(),
     ]
-    return _render(
-        f"What virtual memory costs on {here.cpu}",
-        layout,
+    return _TEMPLATES.get_template("measure.html").render(
+        title=f"What virtual memory costs on {here.cpu}",
+        layout=layout,
         charts=charts(measurement),
         bars=bars_of(measurement),
         rows=rows,
         facts=facts,
-        facts_title="Where it was measured",
         not_done=measurement.not_done,
         against=other.environment.cpu if other else None,
     )
 
 
-def render_charts(
-    title: str,
-    drawn: list[Chart],
-    sentences: list[tuple[str, str]],
-    figures: list[Finding] | None = None,
-    bars: list[Bars] | None = None,
-) -> str:
-    """A page of charts, bars and figures, with a sentence on each."""
-    rows = [(figure, None, "") for figure in figures or []]
-    return _render(
-        title,
-        charts=drawn,
-        bars=bars or [],
-        rows=rows,
-        facts=sentences,
-        facts_title="What it says",
-        not_done=[],
-        against=None,
-    )
-
-
-def _render(title: str, layout: str = PAGE, **content: Any) -> str:
+def render_chart(title: str, drawn: Chart) -> str:
+    """A page of one chart."""
+    nothing: dict[str, list[str]] = {key: [] for key in ("bars", "rows", "facts", "not_done")}
     template = _TEMPLATES.get_template("measure.html")
-    return template.render(title=title, layout=layout, **content)
+    return template.render(title=title, layout=PAGE, charts=[drawn], against=None, **nothing)
 
 
 def write(html: str, path: Path) -> None:

@@ -457,7 +457,7 @@ def _chain(
     with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
         used = _machine(preset, design, measurement, Path(scratch), say)
         points = chain.validate(measurement, used.file, say, used.design)
-    page.write(page.render_charts("Machine and preset", [chain.chart(points)], []), out)
+    page.write(page.render_chart("Machine and preset", chain.chart(points)), out)
     if as_json:
         typer.echo(json.dumps([vars(point) | {"error": point.error} for point in points]))
         return
