@@ -601,8 +601,9 @@ def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
     assert "ended by SIGINT" in stdout
     comparison = result(tmp_path / "out")
     assert comparison["recording"]["signal"] == signal.SIGINT
-    counts = {run["accesses"] for run in comparison["runs"]}
-    assert counts == {comparison["recording"]["accesses"]}
+    assert all(
+        0 < run["accesses"] <= comparison["recording"]["accesses"] for run in comparison["runs"]
+    )
     assert (tmp_path / "out" / "report.html").exists()
 
 

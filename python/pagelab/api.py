@@ -472,15 +472,20 @@ def _runs(
     raise RecordingError(f"{name}: {what} ({summary(recorded)})")
 
 
-# The sender does not wait for these long. Ctrl-C only ends a recording: who is at a terminal can
-# have the simulation end by a second one.
+# The sender does not wait for these long.
 _HURRYING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def _hurry(recorded: Recording | None) -> int | None:
-    """The signal that has ended a recording and leaves little time for the rest."""
-    by = None if recorded is None else recorded.ended_by
-    return by if by in _HURRYING else None
+    """The signal that has ended a recording and leaves little time for the rest.
+
+    Ctrl-C asks for the answer so far where there is one while the program runs, of a sample.
+    Elsewhere it ends the recording, and a second one the simulation.
+    """
+    if recorded is None:
+        return None
+    by, so_far = recorded.ended_by, recorded.window.get("sample")
+    return by if by in _HURRYING or (by == signal.SIGINT and so_far) else None
 
 
 def _shares(runs: list[Run], recorded: Recording | None) -> list[str]:
