@@ -29,6 +29,7 @@ use crate::Progress;
 use crate::allocations::Allocations;
 use crate::code::CodeBook;
 use crate::following::Following;
+use crate::in_order::WordReader;
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;

@@ -14,6 +14,8 @@ use pagelab_recorder_wire::life::Life;
 use pagelab_recorder_wire::region::{self, Abandoned, Header, Line, Ring, State};
 use pagelab_recorder_wire::word::{Kind, Word};
 
+use crate::in_order::WordReader;
+
 /// A header of which no plugin has written anything.
 pub(crate) fn fresh() -> Header {
     Header {
@@ -314,41 +316,9 @@ impl<'a> Reader<'a> {
         self.is_final = true;
     }
 
-    /// True if nothing more will come than what is there.
-    pub(crate) fn is_final(&self) -> bool {
-        self.is_final
-    }
-
     /// True if everything has been read that is there at this moment.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.is_empty() && self.written() == self.read
-    }
-
-    /// True if everything seen by `look` has been read.
-    #[inline(always)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.read == self.write
-    }
-
-    /// The next word. The ring is not empty.
-    #[inline(always)]
-    pub(crate) fn peek(&self) -> u64 {
-        debug_assert!(!self.is_empty());
-        // SAFETY: `read` is below `len`; the writer does not touch words between its cursor
-        // and `Ring::read`.
-        unsafe { self.words.add(self.read).read() }
-    }
-
-    /// The next words, as many as lie side by side.
-    pub(crate) fn available(&self) -> &'a [u64] {
-        let end = if self.read <= self.write {
-            self.write
-        } else {
-            self.len
-        };
-        // SAFETY: `read` to `end` is inside the ring, and the writer does not touch it before
-        // `release` says so, which callers do only after they are done with the slice.
-        unsafe { std::slice::from_raw_parts(self.words.add(self.read), end - self.read) }
     }
 
     /// Word number `index` after the next one, of the same message.
@@ -365,34 +335,11 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// Goes on by one word.
-    #[inline(always)]
-    pub(crate) fn advance(&mut self) {
-        self.read += 1;
-        self.skip_wrap();
-    }
-
-    /// Goes on by a message of so many words.
-    pub(crate) fn advance_by(&mut self, words: usize) {
-        self.read = (self.read + words).min(self.len - 1);
-        self.skip_wrap();
-    }
-
     #[inline(always)]
     fn skip_wrap(&mut self) {
         if self.read != self.write && self.peek() == Kind::Wrap.word(0) {
             self.read = 0;
         }
-    }
-
-    /// The place of the next word, for `go_back`.
-    pub(crate) fn mark(&self) -> usize {
-        self.read
-    }
-
-    /// Goes back to a place that has not been released.
-    pub(crate) fn go_back(&mut self, mark: usize) {
-        self.read = mark;
     }
 
     /// Leaves the rest for later.
@@ -433,6 +380,55 @@ impl<'a> Reader<'a> {
     /// The next word, decoded.
     pub(crate) fn decode(&self) -> Word {
         Word::decode(self.peek())
+    }
+}
+
+impl WordReader for Reader<'_> {
+    fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.read == self.write
+    }
+
+    #[inline(always)]
+    fn peek(&self) -> u64 {
+        debug_assert!(!self.is_empty());
+        // SAFETY: `read` is below `len`; the writer does not touch words between its cursor
+        // and `Ring::read`.
+        unsafe { self.words.add(self.read).read() }
+    }
+
+    fn available(&self) -> &[u64] {
+        let end = if self.read <= self.write {
+            self.write
+        } else {
+            self.len
+        };
+        // SAFETY: `read` to `end` is inside the ring, and the writer does not touch it before
+        // `release` says so, which callers do only after they are done with the slice.
+        unsafe { std::slice::from_raw_parts(self.words.add(self.read), end - self.read) }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.read += 1;
+        self.skip_wrap();
+    }
+
+    fn advance_by(&mut self, words: usize) {
+        self.read = (self.read + words).min(self.len - 1);
+        self.skip_wrap();
+    }
+
+    fn mark(&self) -> usize {
+        self.read
+    }
+
+    fn go_back(&mut self, mark: usize) {
+        self.read = mark;
     }
 }
 

@@ -8,12 +8,12 @@ use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::chains::Chains;
+use crate::in_order::WordReader;
 use crate::left_out::LeftOut;
 use crate::loads::{Loads, dependence, merge, stored_load, youngest};
 use crate::plan::Plan;
 use crate::position::Position;
 use crate::room::ROOM;
-use crate::shared::Reader;
 
 /// State of a thread while its words are read.
 pub(crate) struct Thread {
@@ -69,7 +69,7 @@ impl Thread {
     /// Reads blocks and accesses into `batch`, about `room` accesses at most.
     pub(crate) fn read(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut impl WordReader,
         plans: &[Plan],
         batch: &mut Batch,
         room: usize,
@@ -103,9 +103,8 @@ impl Thread {
     }
 
     /// Reads regular blocks as long as there are any.
-    fn run(&mut self, reader: &mut Reader<'_>, plans: &[Plan], batch: &mut Batch, end: usize) {
-        let words = reader.available();
-        let done = self.run_blocks(words, plans, batch, end);
+    fn run(&mut self, reader: &mut impl WordReader, plans: &[Plan], batch: &mut Batch, end: usize) {
+        let done = self.run_blocks(reader.available(), plans, batch, end);
         reader.advance_by(done);
     }
 
@@ -197,7 +196,7 @@ impl Thread {
     fn access(
         &mut self,
         word: u64,
-        reader: &mut Reader<'_>,
+        reader: &mut impl WordReader,
         plans: &[Plan],
         batch: &mut Batch,
     ) -> bool {
@@ -422,7 +421,7 @@ struct OfLine {
 ///
 /// Where the direction flag is clear processors move as much at a time as is best for them, a line at most,
 /// whatever the size of an element (Intel's optimization manual, "Enhanced REP MOVSB and STOSB Operation").
-fn take_line(reader: &mut Reader<'_>, block: &Block) -> Option<[Option<OfLine>; 2]> {
+fn take_line(reader: &mut impl WordReader, block: &Block) -> Option<[Option<OfLine>; 2]> {
     const LINE: u64 = 64;
     let start = reader.mark();
     let mut pieces: [Option<OfLine>; 2] = [None; 2];
@@ -468,7 +467,7 @@ fn take_line(reader: &mut Reader<'_>, block: &Block) -> Option<[Option<OfLine>; 
 
 /// Takes the pieces in which QEMU makes one access of up to `size` bytes, and joins them. `None`
 /// if the next piece may not have been written yet.
-fn take_pieces(reader: &mut Reader<'_>, size: u16) -> Option<u16> {
+fn take_pieces(reader: &mut impl WordReader, size: u16) -> Option<u16> {
     let start = reader.mark();
     let first = reader.peek();
     let mut whole = 1u16 << (first >> SIZE_SHIFT & 7);

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pagelab_recorder_wire::word::bytes_to_words;
 
+use crate::in_order::WordReader;
 use crate::left_out::LeftOut;
 use crate::shared::Reader;
 use crate::thread::Thread;

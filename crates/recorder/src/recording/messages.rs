@@ -9,6 +9,7 @@ use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
 use super::Recording;
 use crate::controls::{Memory, Returned};
 use crate::following::FORK_CALLS;
+use crate::in_order::WordReader;
 use crate::left_out::LeftOut;
 use crate::output::Sink;
 use crate::process::Process;

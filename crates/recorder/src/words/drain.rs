@@ -20,6 +20,7 @@ use super::file::{Frame, FrameWriter};
 use super::limit::Limit;
 use crate::controls::Returned;
 use crate::following::{FORK_CALLS, Following, waited_for};
+use crate::in_order::WordReader;
 use crate::process::{Process, living};
 use crate::shared::{Reader, Shared};
 use crate::{Ended, Progress, Stage, kernel};

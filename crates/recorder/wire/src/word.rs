@@ -1,13 +1,13 @@
 //! The 64-bit words in a ring.
 //!
-//! An access is one word with bit 63 clear: bits 0 to 46 the address (user addresses end at
-//! 2^47; the kernel half is not accessible to programs), bits 47 to 49 the binary logarithm of
-//! the size, bits 50 to 59 which entry of the block's script it is ([`crate::block`]).
+//! An access is one word with bit 63 clear: bits 0 to 47 the address (in four levels of page tables
+//! the upper ones are like bit 47), bits 48 to 50 the binary logarithm of
+//! the size, bits 51 to 60 which entry of the block's script it is ([`crate::block`]).
 //! Everything else starts with a word whose bit 63 is set: bits 56 to 62 the [`Kind`], bits 0 to
 //! 55 a payload, and as many words more as the kind says. A message never straddles the ring's end.
 
 /// Bits of an address.
-pub const ADDRESS_BITS: u32 = 47;
+pub const ADDRESS_BITS: u32 = 48;
 /// Shift of the size (log2) of an access.
 pub const SIZE_SHIFT: u32 = ADDRESS_BITS;
 /// Shift of the script index of an access.

@@ -1,5 +1,4 @@
 use super::dependence::Source;
-use crate::word::ADDRESS_BITS;
 
 /// An access in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +71,8 @@ pub enum Segment {
 
 impl Prefetch {
     /// Address at which a prefetch is reported that asks for no program's memory: nothing can be mapped in this page,
-    /// the last that a word has room for.
-    pub const NOWHERE: u64 = (1 << ADDRESS_BITS) - 4096;
+    /// the last below the kernel's half.
+    pub const NOWHERE: u64 = (1 << 47) - 4096;
 
     /// The address, given the bases of segments and the values of registers; [`Prefetch::NOWHERE`] and so far into
     /// its page, if a program can have no memory there.

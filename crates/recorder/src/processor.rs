@@ -1,0 +1,217 @@
+//! The only processor of a machine, told block by block: a guest's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pagelab_events::{Batch, Flow};
+use pagelab_recorder_wire::block::{Block, Entry, Prefetch, Reporting};
+use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
+
+use crate::PAGE;
+use crate::code::CodeBook;
+use crate::in_order::InARow;
+use crate::plan::Plan;
+use crate::reconvergence::Ways;
+use crate::thread::{Stop, Thread};
+
+/// Turns what a processor executes into accesses, with their code, as a thread's of a program are.
+pub struct Processor {
+    thread: Thread,
+    plans: Vec<Plan>,
+    ways: Ways,
+    code: CodeBook,
+    /// For each block of the code book: the kernel's.
+    kernel: Vec<bool>,
+    in_kernel: bool,
+    /// Pages of five levels of page tables, whose numbers have more bits than a word has room for: by those it has.
+    far: HashMap<u64, u64>,
+    /// Words that are not read yet, and the block that was entered last with its next entry.
+    words: Vec<u64>,
+    entered: Option<usize>,
+    next: usize,
+}
+
+/// Words are read when there are so many.
+const MANY: usize = 1 << 14;
+/// Bits of an address, which goes on as its upper one.
+const ADDRESS: u64 = (1 << SIZE_SHIFT) - 1;
+
+impl Default for Processor {
+    fn default() -> Processor {
+        Processor {
+            thread: Thread::new(Arc::default()),
+            plans: Vec::new(),
+            ways: Ways::default(),
+            code: CodeBook::default(),
+            kernel: Vec::new(),
+            in_kernel: false,
+            far: HashMap::new(),
+            words: Vec::new(),
+            entered: None,
+            next: 0,
+        }
+    }
+}
+
+impl Processor {
+    /// Code was translated, at this address, with the length of each instruction and their bytes; the block's number,
+    /// from 0.
+    pub fn translated(&mut self, pc: u64, lengths: &[u8], bytes: &[u8]) -> u32 {
+        let block = Block::analyse(pc, lengths, bytes, Reporting::Verbatim);
+        self.plans.push(Plan::new(block, lengths, bytes));
+        (self.plans.len() - 1) as u32
+    }
+
+    /// The block of this number is entered.
+    pub fn enter(&mut self, number: u32) {
+        if self.entered == Some(number as usize) && self.repeats(number as usize) {
+            return;
+        }
+        self.leave();
+        self.entered = Some(number as usize);
+        self.next = 0;
+        self.words.push(Kind::Block.word(number.into()));
+    }
+
+    /// True if a block is one instruction that moves or fills memory: by a clock that counts instructions QEMU enters
+    /// it for each element, and what it does is one execution all the same.
+    fn repeats(&self, number: usize) -> bool {
+        let block = self.plans.get(number).map(|plan| &plan.block);
+        block.is_some_and(|block| block.instructions == 1 && block.by_lines.is_some())
+    }
+
+    /// An instruction of the block accesses memory, so many bytes (their logarithm).
+    pub fn access(&mut self, instruction: u16, store: bool, address: u64, log2: u8) {
+        let Some(plan) = self.entered.and_then(|number| self.plans.get(number)) else {
+            return;
+        };
+        let script = &plan.block.script;
+        let made = |entry: &Entry| {
+            entry.instruction == instruction && entry.store == store && !entry.prefetch
+        };
+        // An access that is not in the script is the processor's own, as of a stack when it enters the kernel.
+        let Some(index) = script.iter().position(made) else {
+            return;
+        };
+        let before = (self.next..index).filter(|&at| script[at].prefetch);
+        self.words.extend(before.map(prefetch));
+        self.next = self.next.max(index + 1);
+        if near(address) != address {
+            let page = address & ADDRESS & !(PAGE - 1);
+            self.far.insert(page, address & !(PAGE - 1));
+        }
+        let size = u64::from(log2 & 7) << SIZE_SHIFT;
+        (self.words).push((index as u64) << ENTRY_SHIFT | size | address & ADDRESS);
+    }
+
+    /// The emulator makes no access of a prefetch: it is said to go nowhere.
+    fn leave(&mut self) {
+        let Some(plan) = self.entered.take().and_then(|at| self.plans.get(at)) else {
+            return;
+        };
+        let rest = self.next..plan.block.script.len();
+        if (plan.block.script[rest.clone()].iter()).all(|entry| entry.prefetch) {
+            self.words.extend(rest.map(prefetch));
+        }
+    }
+
+    /// True if it is time to read.
+    pub fn is_full(&self) -> bool {
+        self.words.len() >= MANY
+    }
+
+    /// Adds what was executed to a batch of a process. At a `switch` the processor goes on in another.
+    pub fn read(&mut self, process: u32, switch: bool, batch: &mut Batch) {
+        if switch {
+            self.leave();
+        }
+        let (start, flow) = (batch.len(), batch.flow.len());
+        let mut words = InARow {
+            words: &self.words,
+            read: 0,
+            is_final: switch,
+        };
+        loop {
+            match (self.thread).read(&mut words, &self.plans, batch, MANY) {
+                Stop::New(number) => meet(
+                    number,
+                    process,
+                    &mut self.plans,
+                    (&mut self.ways, &mut self.code, &mut self.kernel),
+                    batch,
+                ),
+                Stop::Full => {}
+                Stop::Empty | Stop::Message => break,
+            }
+        }
+        let read = words.read;
+        self.words.drain(..read);
+        if switch {
+            self.thread.finish_block(&self.plans, batch);
+        }
+        self.say_whose(batch, start, flow);
+    }
+
+    fn whole(&self, address: u64) -> u64 {
+        if self.far.is_empty() {
+            return near(address);
+        }
+        match self.far.get(&(address & !(PAGE - 1))) {
+            Some(page) => page | (address % PAGE),
+            None => near(address),
+        }
+    }
+
+    /// Gives addresses their upper bits, and the kernel its accesses.
+    fn say_whose(&mut self, batch: &mut Batch, start: usize, flow: usize) {
+        let mut at = start;
+        let entries = batch.flow[flow..]
+            .iter()
+            .map(|&(at, entry)| (at, Some(entry)));
+        for (end, entry) in entries.chain([(batch.addr.len() as u32, None)]) {
+            for access in at..end as usize {
+                batch.addr[access] = self.whole(batch.addr[access]);
+                if self.in_kernel {
+                    batch.op[access] = batch.op[access].by_kernel();
+                }
+            }
+            at = end as usize;
+            if let Some(Flow::Block(block)) = entry {
+                self.in_kernel = self.kernel.get(block as usize) == Some(&true);
+            }
+        }
+    }
+}
+
+/// An address of 48 bits with its upper ones, in four levels of page tables.
+fn near(address: u64) -> u64 {
+    ((address << 16) as i64 >> 16) as u64
+}
+
+fn prefetch(entry: usize) -> u64 {
+    (entry as u64) << ENTRY_SHIFT | Prefetch::NOWHERE
+}
+
+/// A block is executed for the first time.
+fn meet(
+    number: usize,
+    process: u32,
+    plans: &mut [Plan],
+    (ways, code, kernel): (&mut Ways, &mut CodeBook, &mut Vec<bool>),
+    batch: &mut Batch,
+) {
+    let plan = &mut plans[number];
+    plan.executed = true;
+    let anew = ways.add(0, number, &plan.block, &plan.lengths, &plan.bytes);
+    code.define(plan, process, None, batch);
+    let pc = plan.block.pc;
+    if let Some(code) = plan.code
+        && code.block as usize >= kernel.len()
+    {
+        kernel.push(pc >> 63 != 0);
+    }
+    for number in anew {
+        let plan = &mut plans[number];
+        plan.between = ways.meet(0, number, &plan.block);
+    }
+}
