@@ -50,9 +50,12 @@ impl<M: Mmu> Machine<M> {
                 self.switch(process, thread);
                 return Ok(());
             }
-            Control::Skipped { instructions, .. } => {
+            Control::Skipped {
+                instructions,
+                accesses,
+            } => {
                 let core = self.current_core();
-                self.left_out(process, core);
+                self.left_out(process, core, instructions | accesses != 0);
                 self.counts.skipped_instructions += instructions;
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),

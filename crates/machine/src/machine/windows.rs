@@ -15,20 +15,21 @@ impl<M: Mmu> Machine<M> {
         self.windows.warm_up = warm_up;
     }
 
-    /// Accesses were left out here by what runs on a core.
-    pub(crate) fn left_out(&mut self, process: u32, core: usize) {
+    /// A window of what runs on a core ends here: `anything` was left out, or nothing, as where a program marks
+    /// what it measures.
+    pub(crate) fn left_out(&mut self, process: u32, core: usize, anything: bool) {
         let leader = *self.windows.leader.get_or_insert((process, core));
         if leader != (process, core) {
             return;
         }
-        self.begin_window();
+        self.begin_window(anything);
     }
 
     /// Ends the window, and begins the next one with what of it is not measured.
-    fn begin_window(&mut self) {
+    fn begin_window(&mut self, anything: bool) {
         self.end_window();
         // A stream that leaves out its beginning alone is no sample, and has nothing to pay for one.
-        if self.windows.cut {
+        if self.windows.cut && anything {
             self.begin_to_estimate();
         }
         let WarmUp { length, unit } = self.windows.warm_up;
@@ -67,7 +68,7 @@ impl<M: Mmu> Machine<M> {
             self.windows.begun_own = self.own_counters();
             if self.windows.warm_up.length > 0 {
                 // The stream begins with what is not measured.
-                self.begin_window();
+                self.begin_window(true);
             }
         }
         match self.windows.resume_at {
