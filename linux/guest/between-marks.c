@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 		return 126;
 	}
 	if (!child) {
-		asm volatile("nopl 0x07a61ab1(%%rax)" ::: "memory");
+		asm volatile("nopl 0x07a61ab3(%%rax)" ::: "memory");
 		execvp(argv[1], argv + 1);
 		perror(argv[1]);
 		_exit(127);
@@ -29,6 +29,6 @@ int main(int argc, char **argv)
 		perror("waitpid");
 		return 126;
 	}
-	asm volatile("nopl 0x07a61ab2(%%rax)" ::: "memory");
+	asm volatile("nopl 0x07a61ab4(%%rax)" ::: "memory");
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A QEMU plugin: every access that a guest's only CPU makes between two marks in a
- * program, and every page walk. For the emulator of linux/qemu, which has
+ * A QEMU plugin: every block of code that a guest's only CPU executes between two marks
+ * of between-marks.c, every access, and every page walk. For the emulator of linux/qemu, which has
  * qemu_plugin_report_walks(); crates/recorder/src/system reads what this writes.
  *
  *	system,out=PATH
  *
- * Words of 64 bits, little endian, after eight bytes "pglsys1\n". Bits of a record's
+ * Words of 64 bits, little endian, after eight bytes "pglsys2\n". Bits of a record's
  * first word:
  *
- *	0-1	0: an access; its address follows
+ *	0-2	0: an access, of an instruction of the block entered last; its address follows
  *		1: a walk; address, CR3, physical address and the entries read follow,
  *		   each with its address and its value
  *		2: the end; instructions of programs and of the kernel follow
- *	2-3	of an access, 1: a store, 2: by an instruction of the kernel
- *		of a walk, 0: for a load, 1: for a store, 2: for an instruction
- *	4-11	of an access: log2 of its size
+ *		3: a block of code; its address follows, then the length of each
+ *		   instruction, a byte each, and the instructions, padded to whole words
+ *		4: a block is entered; 0 follows
+ *		5: a mark in a program, between which it measures; 0 follows
+ *	3	of an access: it is a store
+ *		of a mark: an end
+ *	3-4	of a walk, 0: for a load, 1: for a store, 2: for an instruction
+ *	5-12	of an access: log2 of its size
  *		of a walk: how many entries were read
- *	12-19	of a walk: log2 of the page's size, 0 if it ended in a fault
- *	20	of a walk: by hash; then the registers that hold the space's id and the
+ *	13-20	of a walk: log2 of the page's size, 0 if it ended in a fault
+ *	21	of a walk: by hash; then the registers that hold the space's id and the
  *		number of frames count as the first two entries, lines of metadata, each
  *		with the word that was looked for or its head, as the next ones, and
  *		before the entry itself its level and the metadata that led to it
- *	32-63	of an access: instructions since the last one
+ *	16-31	of a block of code: its instructions
+ *		of an access: which of the block's makes it
+ *	32-63	of a block: its number; they are numbered from 0 as they are translated
  *
- * Before the first mark nothing is reported, so that the guest boots as fast as usual.
+ * Before between-marks.c's first mark nothing is reported, so that the guest boots as
+ * fast as usual.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -56,6 +64,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb,
 						 size_t index);
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *dest, size_t len);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn,
 		enum qemu_plugin_op op, qemu_plugin_u64 counter, uint64_t add);
@@ -66,6 +75,9 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
 		void (*cb)(unsigned int cpu, qemu_plugin_meminfo_t info,
 			   uint64_t vaddr, void *data),
 		enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *data);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+		void (*cb)(unsigned int cpu, void *data),
+		enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
 		void (*cb)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb));
 void qemu_plugin_reset(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t id));
@@ -87,14 +99,14 @@ void qemu_plugin_report_walks(void (*cb)(unsigned int cpu, const qemu_plugin_wal
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 4;
 
-enum kind { ACCESS, WALK, END };
+enum kind { ACCESS, WALK, END, CODE, ENTERED, MARK };
 enum { OF_PROGRAMS, OF_KERNEL, SIDES };
 
 static qemu_plugin_id_t self;
 static struct qemu_plugin_scoreboard *board;
 /* Instructions since the first mark: the only element of `board`. */
 static uint64_t *executed;
-static uint64_t last;
+static uint64_t blocks;
 static bool asked, recording;
 static FILE *out;
 
@@ -107,32 +119,46 @@ static void put(const uint64_t *words, size_t count)
 	}
 }
 
-static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
-		      void *by_kernel)
+static void on_block(unsigned int cpu, void *number)
 {
-	const uint64_t now = executed[OF_PROGRAMS] + executed[OF_KERNEL];
-	const uint64_t gap = now > last ? now - last - 1 : 0;
+	const uint64_t words[] = { ENTERED | (uint64_t)(uintptr_t)number << 32, 0 };
+
+	(void)cpu;
+	if (recording)
+		put(words, 2);
+}
+
+static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
+		      void *instruction)
+{
 	const uint64_t words[] = {
-		ACCESS | (uint64_t)qemu_plugin_mem_is_store(info) << 2 |
-			(uint64_t)(by_kernel != NULL) << 3 |
-			(uint64_t)qemu_plugin_mem_size_shift(info) << 4 |
-			(gap < UINT32_MAX ? gap : UINT32_MAX) << 32,
+		ACCESS | (uint64_t)qemu_plugin_mem_is_store(info) << 3 |
+			(uint64_t)qemu_plugin_mem_size_shift(info) << 5 |
+			(uint64_t)(uintptr_t)instruction << 16,
 		vaddr,
 	};
 
 	(void)cpu;
-	if (!recording)
-		return;
-	last = now;
-	put(words, 2);
+	if (recording)
+		put(words, 2);
+}
+
+/* The program's own marks, which count.c counts between as well. */
+static void on_mark(unsigned int cpu, void *ends)
+{
+	const uint64_t words[] = { MARK | (uint64_t)(ends != NULL) << 3, 0 };
+
+	(void)cpu;
+	if (recording)
+		put(words, 2);
 }
 
 static void on_walk(unsigned int cpu, const qemu_plugin_walk *walk)
 {
 	const unsigned int shift = walk->page_size ? __builtin_ctzll(walk->page_size) : 0;
 	const uint64_t words[] = {
-		WALK | walk->access << 2 | walk->n_reads << 4 | shift << 12 |
-			walk->by_hash << 20,
+		WALK | walk->access << 3 | walk->n_reads << 5 | shift << 13 |
+			walk->by_hash << 21,
 		walk->vaddr, walk->root, walk->paddr,
 	};
 
@@ -157,8 +183,13 @@ static void on_end(unsigned int cpu, void *data)
 	qemu_plugin_report_walks(NULL);
 }
 
-/* nopl of 0x07a61ab1 (begin) or 0x07a61ab2 (end) past %rax: plugin.h */
-static bool is_mark(const struct qemu_plugin_insn *insn, uint8_t which)
+/*
+ * nopl of 0x07a61ab1 (begin) or 0x07a61ab2 (end) past %rax (plugin.h); 0x07a61ab3 and
+ * 0x07a61ab4 are between-marks.c's own.
+ */
+enum mark { BEGIN = 0xb1, ENDS, RECORD, STOP };
+
+static bool is_mark(const struct qemu_plugin_insn *insn, enum mark which)
 {
 	const uint8_t mark[] = { 0x0f, 0x1f, 0x80, which, 0x1a, 0xa6, 0x07 };
 	uint8_t code[sizeof(mark)];
@@ -167,12 +198,41 @@ static bool is_mark(const struct qemu_plugin_insn *insn, uint8_t which)
 	       !memcmp(code, mark, sizeof(mark));
 }
 
+/* QEMU translates at most so many instructions at a time, each of at most 15 bytes. */
+#define MOST	512
+
+static void put_code(const struct qemu_plugin_tb *tb, size_t count)
+{
+	static uint8_t bytes[MOST * 16 + 8] __attribute__((aligned(8)));
+	const uint64_t pc = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0));
+	const uint64_t words[] = { CODE | count << 16 | blocks << 32, pc };
+	size_t used = count, i;
+
+	for (i = 0; i < count; i++) {
+		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const size_t size = qemu_plugin_insn_size(insn);
+
+		bytes[i] = size;
+		used += qemu_plugin_insn_data(insn, bytes + used, size);
+	}
+	memset(bytes + used, 0, 8);
+	put(words, 2);
+	put((const uint64_t *)bytes, (used + 7) / 8);
+}
+
 static void report(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	const size_t count = qemu_plugin_tb_n_insns(tb);
 	size_t i;
 
 	(void)id;
+	if (count > MOST || blocks > UINT32_MAX) {
+		fprintf(stderr, "system: more code than there are numbers for\n");
+		exit(1);
+	}
+	put_code(tb, count);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
+					     (void *)(uintptr_t)blocks++);
 	for (i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const int side = qemu_plugin_insn_vaddr(insn) >> 63 ? OF_KERNEL : OF_PROGRAMS;
@@ -181,8 +241,11 @@ static void report(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn,
 			QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
-			QEMU_PLUGIN_MEM_RW, side == OF_KERNEL ? &self : NULL);
-		if (is_mark(insn, 0xb2))
+			QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)i);
+		if (is_mark(insn, BEGIN) || is_mark(insn, ENDS))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark,
+				QEMU_PLUGIN_CB_NO_REGS, is_mark(insn, ENDS) ? &self : NULL);
+		if (is_mark(insn, STOP))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_end,
 				QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
@@ -216,7 +279,7 @@ static void look_for_begin(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	for (i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 
-		if (is_mark(insn, 0xb1))
+		if (is_mark(insn, RECORD))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_begin,
 				QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
@@ -239,7 +302,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		return 1;
 	}
 	setvbuf(out, NULL, _IOFBF, 1 << 20);
-	fputs("pglsys1\n", out);
+	fputs("pglsys2\n", out);
 	self = id;
 	board = qemu_plugin_scoreboard_new(SIDES * sizeof(uint64_t));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, look_for_begin);

@@ -116,11 +116,13 @@ def finish_recording(words: Path, output: Path, keep: bool, progress: Callable[.
     They are removed when all of them are in the trace, unless it is to `keep` them. Raises Error.
     """
 
-def record_guest(report: int, trace: Path, walks: Path, metadata: str) -> str:
+def record_guest(report: int, trace: Path, walks: Path, metadata: str, memory: int | None) -> str:
     """Writes a trace, and a list of walks, of what linux/guest/system.c reports.
 
     `report` is a descriptor, which is closed; it is read until it ends. `metadata` is a JSON object
-    of strings. Returns the JSON of `pagelab.linux.recording.Recorded`. Raises Error.
+    of strings. All spaces are one process, by
+    physical addresses, if the guest's `memory` is given, in bytes. Returns the JSON of
+    `pagelab.linux.recording.Recorded`. Raises Error.
     """
 
 def judge_walks(walks: Path) -> str:

@@ -5,6 +5,7 @@
 mod frames;
 mod judge;
 mod list;
+mod physical;
 mod record;
 mod spaces;
 mod stream;

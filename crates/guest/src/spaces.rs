@@ -74,6 +74,13 @@ impl Spaces {
         forget(self.pages(space), start, len, changes);
     }
 
+    /// Place of an address in the guest's memory, as far as walks have told.
+    pub(crate) fn physical(&self, space: u32, addr: u64) -> Option<u64> {
+        let (&start, &(frame, size)) = self.pages.get(&space)?.range(..=addr).next_back()?;
+        let inside = addr - start;
+        (inside < size.bytes()).then_some(frame + inside)
+    }
+
     fn pages(&mut self, space: u32) -> &mut Pages {
         self.pages.entry(space).or_default()
     }

@@ -2,13 +2,15 @@
 
 use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, Range, failed};
 use pagelab_addr::PageSize;
-use pagelab_events::{Access, Op};
 use std::io::{ErrorKind, Read};
 
-const MAGIC: [u8; 8] = *b"pglsys1\n";
+const MAGIC: [u8; 8] = *b"pglsys2\n";
 const ACCESS: u64 = 0;
 const WALK: u64 = 1;
 const END: u64 = 2;
+const CODE: u64 = 3;
+const ENTERED: u64 = 4;
+const MARK: u64 = 5;
 /// Most levels of a distributed page table.
 const MOST_LEVELS: u64 = 3;
 /// As many as linux/qemu/walks.c keeps.
@@ -17,10 +19,39 @@ const MOST_READS: u64 = 64;
 /// Next record of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
+    /// Code was translated.
+    Code(Translated),
+    /// A block of this number is entered.
+    Entered(u32),
+    /// By an instruction of it.
     Access(Access),
     Walk(GuestWalk),
+    /// A measurement of the program begins or ends here.
+    Mark,
     /// The program has ended: instructions of programs, and of the kernel.
     End([u64; 2]),
+}
+
+/// A block of code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Translated {
+    pub(crate) number: u32,
+    /// Address of its first instruction.
+    pub(crate) pc: u64,
+    /// The length of each instruction, and their bytes.
+    pub(crate) lengths: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// An access of the block entered last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Number of its instruction.
+    pub(crate) instruction: u16,
+    pub(crate) store: bool,
+    pub(crate) addr: u64,
+    /// Logarithm of its bytes.
+    pub(crate) log2: u8,
 }
 
 pub(crate) struct Stream<R>(R);
@@ -40,9 +71,12 @@ impl<R: Read> Stream<R> {
         let Some([first, addr]) = self.words()? else {
             return Ok(None);
         };
-        match first & 3 {
+        match first & 7 {
             ACCESS => Ok(Some(Record::Access(access(first, addr)?))),
             WALK => self.walk(first, addr),
+            CODE => self.code(first, addr),
+            ENTERED => Ok(Some(Record::Entered((first >> 32) as u32))),
+            MARK => Ok(Some(Record::Mark)),
             END => {
                 let kernel: Option<[u64; 1]> = self.words()?;
                 Ok(kernel.map(|[kernel]| Record::End([addr, kernel])))
@@ -56,16 +90,16 @@ impl<R: Read> Stream<R> {
             return Ok(None);
         };
         let &(purpose, _) = Purpose::ALL
-            .get((first >> 2 & 3) as usize)
+            .get((first >> 3 & 3) as usize)
             .ok_or(GuestError::Stream("a walk of an unknown purpose"))?;
-        let found = match first >> 12 & 0xff {
+        let found = match first >> 13 & 0xff {
             0 => None,
             shift => {
                 let size = 1u64.checked_shl(shift as u32).and_then(size);
                 Some((paddr, size.ok_or(GuestError::Stream(NO_PAGE))?))
             }
         };
-        let count = first >> 4 & 0xff;
+        let count = first >> 5 & 0xff;
         if count > MOST_READS {
             return Err(GuestError::Stream("a walk of too many reads"));
         }
@@ -76,7 +110,7 @@ impl<R: Read> Stream<R> {
             };
             reads.push(EntryRead { entry, value });
         }
-        let hashed = (first >> 20 & 1 != 0).then(|| hashed(&mut reads));
+        let hashed = (first >> 21 & 1 != 0).then(|| hashed(&mut reads));
         let hashed = hashed.transpose().map_err(GuestError::Stream)?;
         Ok(Some(Record::Walk(GuestWalk {
             purpose,
@@ -85,6 +119,35 @@ impl<R: Read> Stream<R> {
             found,
             hashed,
             reads,
+        })))
+    }
+
+    fn code(&mut self, first: u64, pc: u64) -> Result<Option<Record>, GuestError> {
+        let mut left = (first >> 16 & 0xffff) as usize;
+        let (mut lengths, mut bytes) = (Vec::with_capacity(left), Vec::new());
+        let mut sum = 0;
+        while left > 0 || bytes.len() < sum {
+            let Some([word]) = self.words()? else {
+                return Ok(None);
+            };
+            for byte in word.to_le_bytes() {
+                if left > 0 {
+                    left -= 1;
+                    sum += usize::from(byte);
+                    lengths.push(byte);
+                } else if bytes.len() < sum {
+                    bytes.push(byte);
+                }
+            }
+        }
+        if lengths.iter().any(|&length| length == 0 || length > 15) {
+            return Err(GuestError::Stream("an instruction of no length"));
+        }
+        Ok(Some(Record::Code(Translated {
+            number: (first >> 32) as u32,
+            pc,
+            lengths,
+            bytes,
         })))
     }
 
@@ -137,20 +200,14 @@ pub(crate) fn size(bytes: u64) -> Option<PageSize> {
 }
 
 fn access(first: u64, addr: u64) -> Result<Access, GuestError> {
-    let shift = first >> 4 & 0xff;
-    if shift > 6 {
+    let log2 = (first >> 5 & 0xff) as u8;
+    if log2 > 6 {
         return Err(GuestError::Stream("an access of more than 64 bytes"));
     }
-    let size = 1 << shift;
-    let op = if first & 4 != 0 {
-        Op::store(size)
-    } else {
-        Op::load(size)
-    };
     Ok(Access {
+        instruction: (first >> 16) as u16,
+        store: first & 8 != 0,
         addr,
-        op: if first & 8 != 0 { op.by_kernel() } else { op },
-        gap: (first >> 32) as u32,
-        dep: 0,
+        log2,
     })
 }

@@ -15,6 +15,7 @@ pub(crate) fn record(
     trace: &Path,
     walks: &Path,
     metadata: &str,
+    memory: Option<u64>,
 ) -> PyResult<String> {
     if report < 0 {
         return Err(error("no descriptor"));
@@ -22,7 +23,7 @@ pub(crate) fn record(
     let metadata = Metadata(serde_json::from_str(metadata).map_err(error)?);
     // SAFETY: the caller gives the descriptor away (_core.pyi says so), and no longer uses it.
     let report = File::from(unsafe { OwnedFd::from_raw_fd(report) });
-    let recorded = py.detach(|| pagelab_guest::record(report, trace, walks, &metadata));
+    let recorded = py.detach(|| pagelab_guest::record(report, trace, walks, &metadata, memory));
     let recorded = recorded.map_err(error)?;
     let json = serde_json::json!({
         "accesses": recorded.accesses,

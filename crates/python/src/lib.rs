@@ -223,8 +223,9 @@ mod _core {
         trace: PathBuf,
         walks: PathBuf,
         metadata: &str,
+        memory: Option<u64>,
     ) -> PyResult<String> {
-        super::guest::record(py, report, &trace, &walks, metadata)
+        super::guest::record(py, report, &trace, &walks, metadata, memory)
     }
 
     #[pyfunction]

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -94,11 +95,21 @@ def walks_of(trace: Path) -> Path:
 
 
 def record(
-    where: Layout, machine: guest.Machine, command: list[str], trace: Path
+    where: Layout,
+    machine: guest.Machine,
+    command: list[str],
+    trace: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    show: bool = True,
+    physical: bool = False,
 ) -> tuple[guest.Result, Recorded]:
     """Run a command in a guest of one CPU; record everything from its start to its end.
 
-    The machine's emulator is `make linux-qemu`'s. What the command prints is passed through.
+    The machine's emulator is `make linux-qemu`'s. What the command prints is passed through if it
+    is to `show`. By `physical` addresses a page is one wherever it is mapped, as caches see it, and
+    all is in one address space; otherwise each has its own, as TLBs see it.
 
     Raises:
         PagelabError: the guest did not come to its end, or a file could not be written.
@@ -109,15 +120,18 @@ def record(
     plugin = build.build_program(where, guest_files / "system.c", "-shared", "-fPIC")
     marks = build.build_program(where, guest_files / "between-marks.c", "-static")
     metadata = json.dumps({"command": " ".join(command), "recorder": "pagelab linux record"})
+    memory = machine.memory << 20 if physical else None
     read, write = os.pipe()
     # It is closed in any case: else nothing would end the reading.
     with ThreadPoolExecutor(max_workers=1) as reader, os.fdopen(write, "wb") as report:
-        reading = reader.submit(_core.record_guest, read, trace, walks_of(trace), metadata)
+        reading = reader.submit(_core.record_guest, read, trace, walks_of(trace), metadata, memory)
         result = guest.run(
             replace(machine, cpus=1, plugin=plugin, report=report),
             [str(marks), *command],
-            stdout=sys.stdout.buffer,
-            stderr=sys.stderr.buffer,
+            cwd=cwd,
+            env=env,
+            stdout=sys.stdout.buffer if show else None,
+            stderr=sys.stderr.buffer if show else None,
         )
         if result.ending is not guest.Ending.EXIT:
             report.close()
