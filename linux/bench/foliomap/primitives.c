@@ -8,7 +8,9 @@
  * Prints a JSON object a line. "ns" is the guest's clock, which counts
  * instructions where the guest runs under QEMU's -icount.
  *
- * Usage: primitives MEGABYTES ROUNDS [ORDER]
+ * Usage: primitives MEGABYTES ROUNDS [ORDER|all [STEP]]
+ *
+ * With a step only each so many-th page is written.
  */
 #include "../../tests/foliomap/lab.h"
 
@@ -95,7 +97,7 @@ static void fork_and_munmap(size_t size, unsigned int order)
 }
 
 /* Each fault is a sample: now and then one refills the allocator's lists as well. */
-static void write_faults(size_t size, unsigned int order, bool alive)
+static void write_faults(size_t size, unsigned int order, bool alive, size_t step)
 {
 	const size_t pages = size / page_size;
 	uint64_t *frames = calloc(pages, sizeof(*frames));
@@ -105,19 +107,19 @@ static void write_faults(size_t size, unsigned int order, bool alive)
 	size_t page;
 	pid_t child;
 
-	for (page = 0; page < pages; page++)
+	for (page = 0; page < pages; page += step)
 		frames[page] = page_frame(memory + page * page_size);
 	child = fork_sharer();
 	if (!alive)
 		end_sharer(child);
 
-	for (page = 0; page < pages; page++) {
+	for (page = 0; page < pages; page += step) {
 		start = begin();
 		((volatile char *)memory)[page * page_size] = 2;
 		ns[page] = end(start);
 	}
 
-	for (page = 0; page < pages; page++)
+	for (page = 0; page < pages; page += step)
 		report(alive ? "write_child_alive" : "write_child_gone", order, 1, ns[page],
 		       page_frame(memory + page * page_size) != frames[page]);
 	if (alive)
@@ -153,10 +155,11 @@ int main(int argc, char **argv)
 {
 	const size_t size = (argc > 1 ? strtoul(argv[1], NULL, 0) : 64) << 20;
 	const int rounds = argc > 2 ? atoi(argv[2]) : 3;
+	const size_t step = argc > 4 ? strtoul(argv[4], NULL, 0) : 1;
 	unsigned int first = 0, last = pmd_order, order;
 	int round;
 
-	if (argc > 3)
+	if (argc > 3 && strcmp(argv[3], "all"))
 		first = last = atoi(argv[3]);
 	lab_init();
 	for (order = first; order <= last; order++) {
@@ -166,8 +169,8 @@ int main(int argc, char **argv)
 			if (!order)
 				file_faults(size);
 			fork_and_munmap(size, order);
-			write_faults(2 << 20, order, false);
-			write_faults(2 << 20, order, true);
+			write_faults(2 << 20, order, false, step);
+			write_faults(2 << 20, order, true, step);
 		}
 	}
 	return 0;

@@ -1,5 +1,6 @@
 """`pagelab linux`: build the patched kernel, boot it, run commands, tests and benchmarks in it."""
 
+import json
 import os
 import sys
 from collections.abc import Iterable
@@ -11,9 +12,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import files, store
+from pagelab import files, progress, store
 from pagelab.errors import PagelabError, UsageError, runs_a_program
-from pagelab.linux import artefact, guest, layout, making, manager, recording, source, suite
+from pagelab.linux import (
+    artefact,
+    guest,
+    layout,
+    making,
+    manager,
+    recording,
+    source,
+    suite,
+    timing,
+)
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
 from pagelab.linux import mails as letters
@@ -334,6 +345,42 @@ def run_benchmarks(
     """Run the benchmarks under linux/bench and print what they print."""
     jobs = suite.load(layout.find().linux / "bench", names or [], tuple(debug or ()))
     _run_suites(jobs, names or [], verbose=True)
+
+
+@app.command("time")
+def time_operations(
+    names: Annotated[
+        list[str], typer.Argument(help="Folders or folder/entry of linux/bench that have marks.")
+    ],
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--machine",
+            "-m",
+            help=f"A simulated machine; may be repeated. [default: {', '.join(timing.MACHINES)}]",
+        ),
+    ] = None,
+    debug: Debug = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate what the kernel's operations take on other machines, from a recorded guest.
+
+    For each of the entry's boots a guest is recorded, its kernel's instructions and accesses, and
+    what lies between the marks of its program is timed on each machine.
+    """
+    where = layout.find()
+    rows: list[timing.Timed] = []
+    with progress.display(_console, quiet=False) as display:
+        for job in suite.load(where.linux / "bench", names, tuple(debug or ())):
+            rows += timing.timed(where, job, machine or timing.MACHINES, display, _say)
+    if as_json:
+        print(json.dumps([row.model_dump() for row in rows], indent=1))
+    else:
+        print(timing.table(rows))
+
+
+def _say(text: str) -> None:
+    _console.print(f"pagelab: {text}", highlight=False, markup=False)
 
 
 def _run_suites(

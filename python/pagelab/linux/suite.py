@@ -160,11 +160,19 @@ def _lasting(job: Job, seconds: int) -> Job:
     return replace(job, entry=entry.model_copy(update={"seconds": seconds, "timeout": timeout}))
 
 
-def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest.Result]:
-    """Compile what the job needs, run it in a guest of its own, and judge how it ended.
+@dataclass(frozen=True)
+class Prepared:
+    """A guest and what it is to run. `layout` is of the job's own version."""
 
-    `layout` is of any version: the job says its own.
-    """
+    layout: Layout
+    machine: guest.Machine
+    command: list[str]
+    folder: Path
+    env: dict[str, str]
+
+
+def prepare(layout: Layout, job: Job) -> Prepared:
+    """Compile what the job needs; `layout` is of any version: the job says its own."""
     entry = job.entry
     debug = tuple(entry.debug)
     image = need_kernel(layout, job)
@@ -194,18 +202,25 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         emulator=need_emulator(layout) if job.processor else None,
         processor=job.processor,
     )
+    return Prepared(layout, machine, command, job.folder, env)
+
+
+def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest.Result]:
+    """Run a job in a guest of its own, and judge how it ended."""
+    entry, prepared = job.entry, prepare(layout, job)
+    machine = prepared.machine
     if entry.count:
         options = list(entry.count_options)
         if entry.count == "nodes":
             options.append(f"boundary={guest.node_boundary(machine)}")
-        source = layout.linux / "guest" / f"{entry.count}.c"
-        plugin = build.build_program(layout, source, "-shared", "-fPIC")
+        source = prepared.layout.linux / "guest" / f"{entry.count}.c"
+        plugin = build.build_program(prepared.layout, source, "-shared", "-fPIC")
         machine = replace(machine, plugin=plugin, plugin_options=tuple(options))
     result = guest.run(
         machine,
-        command,
-        cwd=job.folder,
-        env=env,
+        prepared.command,
+        cwd=prepared.folder,
+        env=prepared.env,
         stdout=sys.stdout.buffer if show else None,
         stderr=sys.stderr.buffer if show else None,
     )

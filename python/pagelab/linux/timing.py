@@ -1,0 +1,187 @@
+"""Simulated time of what a guest's kernel does between the marks of a program.
+
+The program is one of linux/bench: between two marks it does something, and prints a line of JSON
+with what that was. The recording of its guest has the kernel's own instructions and accesses, and
+a simulated machine takes that in: each pair of marks is a window, with the caches as what came
+before has left them. Accesses are by physical addresses, so that lines are found in caches by
+whatever address a page was written; misses of TLBs are lost by that. Left out as well is what a
+processor does to enter the kernel and to leave it.
+"""
+
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pagelab import intervals, jobs, units
+from pagelab.errors import PagelabError
+from pagelab.linux import guest, recording, suite
+from pagelab.linux.layout import Layout
+from pagelab.progress import Display
+from pagelab.results import Failure, Run
+from pagelab.sources import Trace
+from pagelab.window import Window
+
+# The processors that the kernel's costs are asked for, two of each vendor.
+MACHINES = ("zen3", "zen5", "skylake-sp", "sapphire-rapids")
+
+
+class Timed(BaseModel):
+    """An operation on a simulated machine.
+
+    `kb` is the size of its folios or of its mapping. `ns` and `instructions` are for a page, or
+    for a call where the program makes several between two marks: of all rounds together. `half` is
+    half the width of the time's confidence interval (95 %), infinite for a single round.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    boot: str
+    operation: str
+    kb: int
+    machine: str
+    rounds: int
+    ns: float
+    half: float
+    instructions: float
+
+
+def timed(
+    where: Layout,
+    job: suite.Job,
+    machines: Sequence[str],
+    display: Display,
+    say: Callable[[str], None],
+) -> list[Timed]:
+    """Records a guest that runs the job, and simulates it on each machine.
+
+    Raises:
+        PagelabError: the program failed, or does not say between its marks what it has done.
+
+    """
+    with TemporaryDirectory(prefix="pagelab-") as folder:
+        trace = Path(folder) / "guest.trace"
+        ready = suite.prepare(where, job)
+        # The simulator's `radix` has four levels by default, and guests have no KVM here.
+        append = f"{ready.machine.append} {guest.FOUR_LEVELS}"
+        emulator = suite.need_emulator(where)
+        machine = replace(ready.machine, append=append, accel="tcg", emulator=emulator)
+        result, recorded = recording.record(
+            ready.layout,
+            machine,
+            ready.command,
+            trace,
+            cwd=ready.folder,
+            env=ready.env,
+            show=False,
+            physical=True,
+        )
+        if suite.judge(result) is not suite.Verdict.PASS:
+            sys.stderr.write(result.stderr.decode(errors="replace"))
+            raise PagelabError(f"{job.name}: {result.describe()}")
+        say(f"{job.name}: {recorded.summary()}")
+        printed = result.stdout.decode(errors="replace").splitlines()
+        done = [json.loads(line) for line in printed if line.startswith("{")]
+        if not done:
+            raise PagelabError(f"{job.name} has no pair of marks that it says anything about")
+        runs = _simulated(trace, machines, display)
+    return [row for run in runs for row in _rows(job.name, done, run)]
+
+
+def _simulated(trace: Path, machines: Sequence[str], display: Display) -> list[Run]:
+    source = Trace(trace).describe(Window())
+    # The guest's own pages, of which it has mapped some by 2 MiB.
+    pages = ['memory.page_policy="thp"']
+    work = [
+        jobs.Simulation(machine, design="radix", machine=machine, overrides=pages, source=source)
+        for machine in machines
+    ]
+    with jobs.stoppable() as stop:
+        outcomes = jobs.simulate_all(work, display, stop)
+    if stop.wanted:
+        raise KeyboardInterrupt
+    for outcome in outcomes:
+        if isinstance(outcome, Failure) or outcome.stopped:
+            why = outcome.error if isinstance(outcome, Failure) else outcome.stopped
+            raise PagelabError(f"the simulation of the guest ended early: {why}")
+    return [outcome for outcome in outcomes if isinstance(outcome, Run)]
+
+
+def _rows(boot: str, done: Iterable[dict[str, Any]], run: Run) -> list[Timed]:
+    done = list(done)
+    # Before the first mark, between two pairs, and behind the last there is a window as well.
+    windows = run.windows[1::2]
+    if len(run.windows) != 2 * len(done) + 1:
+        raise PagelabError(
+            f"{boot}: {len(done)} lines of JSON for {len(run.windows) // 2} pairs of marks"
+        )
+    found: dict[tuple[str, int], list[tuple[float, float, float]]] = defaultdict(list)
+    for one, window in zip(done, windows, strict=True):
+        # The recording's own kernel is what is asked for, and none of the simulator's.
+        cycles = window.cycles - window.faults - window.zeroing - window.migrations
+        taken = 1e9 * cycles / run.cycles.frequency_hz
+        key = str(one["bench"]), int(one.get("folio_kb", 4 * one["pages"]))
+        found[key].append((taken, float(one.get("calls", one["pages"])), window.instructions))
+    rows = []
+    for (operation, kb), all_rounds in found.items():
+        times, each, instructions = zip(*all_rounds, strict=True)
+        ns, half = intervals.ratio(times, each)
+        rows.append(
+            Timed(
+                boot=boot,
+                operation=operation,
+                kb=kb,
+                machine=run.machine_name,
+                rounds=len(times),
+                ns=ns,
+                half=half,
+                instructions=math.fsum(instructions) / math.fsum(each),
+            )
+        )
+    return rows
+
+
+def table(rows: Sequence[Timed]) -> str:
+    """Time of a page or a call: a line a boot for each operation, a column a machine."""
+    machines = list(dict.fromkeys(row.machine for row in rows))
+    boots = list(dict.fromkeys(row.boot for row in rows))
+    cells = {(row.operation, row.kb, row.boot, row.machine): row for row in rows}
+    lines = [f"{letter}: {boot}" for letter, boot in zip(_LETTERS, boots, strict=False)]
+    lines += ["", f"{'':<3}{''.join(f'{machine:>{_WIDTH}}' for machine in machines)}"]
+    for operation, kb in dict.fromkeys((row.operation, row.kb) for row in rows):
+        lines.append(f"{operation}, {units.size(kb << 10)}")
+        for letter, boot in zip(_LETTERS, boots, strict=False):
+            found = [cells.get((operation, kb, boot, machine)) for machine in machines]
+            if any(found):
+                values = "".join(f"{_value(row):>{_WIDTH}}" for row in found)
+                lines.append(f"  {letter}{values}")
+    return "\n".join([*lines, "", *_LEFT_OUT])
+
+
+# Four machines beside each other in 80 columns.
+_WIDTH = 19
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LEFT_OUT = (
+    "Simulated: the kernel's own instructions, without misses of TLBs, and without",
+    "what a processor takes to enter the kernel and to leave it.",
+)
+
+
+def _value(row: Timed | None) -> str:
+    if row is None:
+        return ""
+    large = row.ns >= _LARGE
+    unit, divisor = ("µs", 1000) if large else ("ns", 1)
+    half = "" if math.isinf(row.half) else f" ± {row.half / divisor:.1f}"
+    return f"{row.ns / divisor:.1f}{half} {unit}"
+
+
+# From here on microseconds are told, to fewer digits than the interval has.
+_LARGE = 10_000
