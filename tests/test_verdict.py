@@ -321,6 +321,15 @@ def test_the_later_half_of_a_sample_is_what_follows_a_long_first_window() -> Non
     assert Run.model_validate(raw).later_cycles == 2000
 
 
+def test_an_answer_of_simulations_that_were_stopped_is_of_the_beginning() -> None:
+    raw = canned.comparison("radix", "radix")
+    for run, pages in zip(raw["runs"], ("4K", "2M"), strict=True):
+        run |= {"complete": False, "stopped": "interrupted", "pages": pages}
+    assert "the beginning of this program" in _headline(Comparison.model_validate(raw))
+    raw["runs"].pop()
+    assert _headline(Comparison.model_validate(raw)).startswith("Translation costs the beginning")
+
+
 def _later(first: tuple[int, int], second: tuple[int, int], **recorded: Any) -> Comparison:
     """Cycles with both page sizes in each half of a program's instructions."""
     raw = canned.comparison("radix", "radix")

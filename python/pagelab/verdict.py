@@ -56,14 +56,14 @@ def verdict(comparison: Comparison) -> Answer:
 
 
 def _headline(comparison: Comparison, decision: Decision) -> str:
+    program = "the beginning of this program" if _ended_early(comparison) else "this program"
     if decision.effect == "not asked":
         kernel = decision.kernel
         faults = "" if kernel < SMALL else f", page faults and zeroing {units.percent(kernel)}"
-        return f"Translation costs this program {decision.cost} of its time{faults}."
+        return f"Translation costs {program} {decision.cost} of its time{faults}."
     if decision.gain is None:
         return f"That cannot be told: no other {decision.asked} has a result."
     best, more = decision.change, _memory(decision)
-    program = "the beginning of this program" if _ended_early(comparison) else "this program"
     if decision.asked == "operating system":
         return " ".join(_under_systems(comparison, decision))
     change = units.signed_percent(decision.gain.value)
@@ -147,13 +147,16 @@ def _reason(comparison: Comparison, decision: Decision) -> str:
 
 
 def _ended_early(comparison: Comparison) -> bool:
-    """True if the program was ended, or its end is not in the recording."""
+    """True if the program or its simulation was ended, or its end is not in the recording."""
     recorded = comparison.recording
+    if any(run.stopped for run in comparison.runs):
+        return True
     if recorded is None:
         return False
     cut = recorded.limited and not recorded.window.get("sample")
     cut |= comparison.baseline.of_beginning
-    return cut or recorded.ended_after is not None or recorded.interrupted
+    ended = recorded.ended_after is not None or recorded.ended_by is not None
+    return cut or ended or recorded.interrupted
 
 
 def _later(comparison: Comparison, run: Run) -> str:
