@@ -49,7 +49,7 @@ def boot(*samples: dict[str, Any], counts: list[list[int]] | None = None) -> Res
 
 def table(figure: Guests, **sides: Sequence[Ended]) -> Outcome:
     ended = {(name, at): one for name, found in sides.items() for at, one in enumerate(found)}
-    return figure.outcome("f", PAPER, ended)
+    return figure.outcome(PAPER, ended)
 
 
 def test_medians_of_each_side() -> None:
@@ -185,7 +185,7 @@ def test_stretches_before_and_after_the_hot_set_moves() -> None:
         "printed": [{"moved": moved} for moved in (0, 0, 1, 1)],
         "counts": [[10 - far, far, 0, 0, 0, 0] for far in remote],
     }
-    found = figure.outcome("f", PAPER, {"Linux": Result(data, {})})
+    found = figure.outcome(PAPER, {"Linux": Result(data, {})})
     assert found.rows == {
         "first": [0.5], "before the move": [0.1], "after it": [0.9], "last": [0.2],
         "all": [17 / 40],
@@ -203,7 +203,7 @@ def test_the_least_possible_is_beside_what_was() -> None:
         "printed": [{}, {}],
         "counts": [[90, 30, 1, 2, 30, 10, 34, 6], [90, 90, 1, 2, 30, 30, 48, 12]],
     }
-    found = figure.outcome("f", PAPER, {"tiered": Result(data, {})})
+    found = figure.outcome(PAPER, {"tiered": Result(data, {})})
     assert found.columns == ["tiered: misses", "tiered: least"]
     assert found.rows["1"] == [0.25, 0.15]
     assert found.rows["last"] == [0.5, 0.2]

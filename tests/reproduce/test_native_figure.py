@@ -55,7 +55,7 @@ def outcome(path: Path, metric: str = "cpu") -> Outcome:
     # Each round is another machine's; b takes a quarter less in each.
     a = [2.0, 4.0, 8.0, 16.0, 1.0]
     data = {"runs": {"a": runs(a, 100), "b": runs([0.75 * x for x in a], 10)}, "settled": True}
-    return figure.outcome("fig1", paper, {"p": Result(data, {}), "q": Failed("q ended\nearly", {})})
+    return figure.outcome(paper, {"p": Result(data, {}), "q": Failed("q ended\nearly", {})})
 
 
 def test_medians_and_the_ratio_of_rounds(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_page_faults_are_compared_as_times_are(tmp_path: Path) -> None:
 def test_what_took_too_long_to_be_known_is_said(tmp_path: Path) -> None:
     paper, figure = load(tmp_path)
     few = {"runs": {"a": runs([1.0] * 3, 1), "b": runs([1.0] * 3, 1)}, "settled": False}
-    found = figure.outcome("fig1", paper, {"p": Result(few, {})})
+    found = figure.outcome(paper, {"p": Result(few, {})})
     assert found.rows["p"][2:5] == [None, None, None]
     assert found.answers[0].verdict == "not computed"
     assert found.notes == ["p: 60 s were not enough to know it to 1.5 points or a tenth."]

@@ -63,7 +63,7 @@ def outcome(changed: dict[Cell, Ended] | None = None) -> Outcome:
         for series, row in CYCLES.items()
         for label, cycles in row.items()
     }
-    return SPEEDS.outcome("f", made_up(), runs | (changed or {}))
+    return SPEEDS.outcome(made_up(), runs | (changed or {}))
 
 
 def test_values_and_averages() -> None:

@@ -47,7 +47,7 @@ class Calls(Shown):
             found[name] = probe.case("calls", f"calls of {name}", program=words, inputs=inputs)
         return found
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """A row a program, and the paper's below."""
         rows: dict[str, list[float | None]] = {}
         for program, one in ended.items():
@@ -57,10 +57,6 @@ class Calls(Shown):
         measured = dict(rows)
         rows |= {f"{program}, paper": list(values) for program, values in self.paper.items()}
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             columns=list(_COLUMNS),
             rows=rows,
             answers=[

@@ -27,7 +27,7 @@ class Collisions(Shown):
             for kib in self.table_kib
         }
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[int, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[int, Ended]) -> Outcome:
         """Relative counts."""
         counts = {kib: _count(ended[kib]) for kib in self.table_kib}
         first = counts[self.table_kib[0]]
@@ -36,10 +36,6 @@ class Collisions(Shown):
             for kib, count in counts.items()
         }
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             columns=["collisions"],
             rows=rows,
             answers=[

@@ -51,11 +51,10 @@ def _outcome(
 ) -> Outcome:
     figure = paper.figures[name]
     if isinstance(planned, str):
-        return Outcome(
-            name=name,
-            title=figure.title,
-            shows=figure.shows,
-            notes=figure.notes,
-            failures=[planned],
-        )
-    return figure.outcome(name, paper, {cell: ended[case.key] for cell, case in planned.items()})
+        found = Outcome(failures=[planned])
+    else:
+        cells = {cell: ended[case.key] for cell, case in planned.items()}
+        found = figure.outcome(paper, cells)
+    notes = [*figure.notes, *found.notes]
+    shows = found.shows or figure.shows
+    return replace(found, name=name, title=figure.title, shows=shows, notes=notes)

@@ -26,7 +26,7 @@ class Counted(Shown):
         lines = self.count == "lines"
         return {"": checkout.lines(self.first_patch) if lines else checkout.folio_bytes()}
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """A row a thing that was counted."""
         one = ended[""]
         data = {} if isinstance(one, Failed) else one.data
@@ -40,10 +40,7 @@ class Counted(Shown):
             for row, (system, count, lines) in self.like.items()
         ]
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=[*self.notes, *stand],
+            notes=stand,
             columns=columns,
             rows=rows,
             answers=[self._answer(claim, columns, rows) for claim in self.claim],

@@ -69,7 +69,7 @@ class Guests(Shown):
             raise PagelabError(missing[-1])
         return planned
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[tuple[str, int], Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[tuple[str, int], Ended]) -> Outcome:
         """Medians, ratios and claims."""
         _, failures = self._planned()
         boots: dict[str, list[list[Sample]]] = {}
@@ -84,10 +84,7 @@ class Guests(Shown):
         shows = f"{what.capitalize()} per {self.unit}. {self.shows}"
         table = self._paired(boots) if self.pairs else self._medians(boots)
         return Outcome(
-            name=name,
-            title=self.title,
             shows=shows.rstrip(),
-            notes=self.notes,
             columns=table.columns,
             rows=table.rows,
             answers=[answer for claim in self.claim for answer in table.answers(claim)],

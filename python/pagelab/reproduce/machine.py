@@ -29,7 +29,7 @@ class OnMachine(Shown):
         quick, tuning = changes.quick, changes.allow_tuning
         return {"": probe.case("all", label, quick=quick, allow_tuning=tuning)}
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """The chart, and the conclusion with its reason."""
         one = ended[""]
         failures: list[str] = []
@@ -49,10 +49,6 @@ class OnMachine(Shown):
                 curves = [Curves(found.chart.lines, found.chart.what, list(found.chart.marks))]
             bars = found.bars
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             answers=answers,
             failures=failures,
             curves=curves,

@@ -75,7 +75,7 @@ class Native(Shown):
             for name, words in self.programs.items()
         }
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """Medians, and ratios with the 95 % intervals that bootstrapping gives them."""
         runs = {
             program: _runs(one) for program, one in ended.items() if not isinstance(one, Failed)
@@ -91,10 +91,8 @@ class Native(Shown):
         ]
         medians = {program: self._medians(of, self.metric) for program, of in runs.items()}
         return Outcome(
-            name=name,
-            title=self.title,
             shows=f"{_SAYS[self.metric]}. {self.shows}".rstrip(),
-            notes=[*self.notes, *notes],
+            notes=notes,
             columns=[*self.variants, *spans, *faults],
             rows={
                 program: [

@@ -34,7 +34,7 @@ class Nodes(Shown):
             ((_, found[system]),) = guest.cases(name)
         return found
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """Shares by stretch."""
         data = {s: one.data for s, one in ended.items() if not isinstance(one, Failed)}
         columns = [_column(system, reads) for system in data for reads in self.reads]
@@ -49,10 +49,6 @@ class Nodes(Shown):
         summary = ("first", "before the move", "after it", LAST, ALL)
         moved = "after it" in table
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             columns=columns,
             rows={r: v for r, v in table.items() if r in summary} if moved else table,
             averages=frozenset({ALL}),

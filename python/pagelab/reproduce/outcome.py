@@ -24,15 +24,16 @@ class Curves:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A figure's numbers, `rows` by row, each with a value a column; `unit` says of what.
+    """A figure's numbers, `rows` by row, each with a value a column.
 
+    `name`, `title` and, unless it has some, `shows` are those of its file (`compute`).
     `averages` are the rows that are averages of others. `drawn` are the rows of the chart, where
     they are not the table's. `failures` say what is missing, and why.
     """
 
-    name: str
-    title: str
-    shows: str
+    name: str = ""
+    title: str = ""
+    shows: str = ""
     notes: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     rows: dict[str, list[float | None]] = field(default_factory=dict)

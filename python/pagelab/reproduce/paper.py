@@ -98,7 +98,7 @@ class Experiment(Protocol):
     def cases(self, paper: "Paper", changes: Changes) -> dict[Any, Case]:
         """Cases to run."""
 
-    def outcome(self, name: str, paper: "Paper", ended: Mapping[Any, Ended]) -> Outcome:
+    def outcome(self, paper: "Paper", ended: Mapping[Any, Ended]) -> Outcome:
         """The numbers, out of what came of the cases."""
 
 

@@ -20,7 +20,7 @@ class Placement(Shown):
         """A guest a pair of weights."""
         return {job.manager.partition("weights=")[2]: case for job, case in guest.cases(self.suite)}
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """Local pages beside what the weights ask for, and the local share of accesses."""
         rows: dict[str, list[float | None]] = {}
         wrong = []
@@ -37,10 +37,6 @@ class Placement(Shown):
             rows[weights] = [local, least, most, printed["pages"], accesses]
         reason = f"off with {', '.join(wrong)}" if wrong else f"exact with {len(rows)} weights"
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             columns=["local pages", "at least", "at most", "of", "local accesses"],
             rows=rows,
             answers=[

@@ -29,7 +29,7 @@ class Ranges(Shown):
             ((_, found[program]),) = guest.cases(name, replay=replay)
         return found
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[str, Ended]) -> Outcome:
         """Shares of walks prevented, and how long the ranges are."""
         rows: dict[str, list[float | None]] = {}
         for program, one in ended.items():
@@ -42,10 +42,6 @@ class Ranges(Shown):
             rows[program] += [found["ranges"], length]
         columns = [_PREVENTED, "walks without", "accesses", "in no range", "ranges", "their pages"]
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             columns=columns,
             rows=rows,
             answers=[

@@ -106,7 +106,7 @@ class Simulated(Shown):
             for series in self.series
         }
 
-    def outcome(self, name: str, paper: Paper, ended: Mapping[Cell, Ended]) -> Outcome:
+    def outcome(self, paper: Paper, ended: Mapping[Cell, Ended]) -> Outcome:
         """Values, averages and claims."""
         chosen = self.chosen(paper)
         complete: dict[tuple[str, str], Run] = {}
@@ -142,10 +142,6 @@ class Simulated(Shown):
             }
             columns, rows = list(rows), turned
         return Outcome(
-            name=name,
-            title=self.title,
-            shows=self.shows,
-            notes=self.notes,
             columns=columns,
             rows=rows,
             averages=frozenset(averages),
