@@ -178,8 +178,6 @@ def test_rates_of_counters_are_those_of_the_windows() -> None:
     )
     # Deviation of the mean 1, Student's t of one degree of freedom 12.706.
     assert rate(few, many) == "2.00 ± 12.71"
-    # Of before windows had them.
-    assert rate(canned.window(instructions=1000), many) == "–"
 
 
 def test_a_design_that_counts_nothing_has_no_section(tmp_path: Path) -> None:

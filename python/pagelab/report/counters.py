@@ -68,11 +68,6 @@ def _rate(run: Run, name: str) -> str:
     """Rate in what was measured."""
     if not run.windows:
         return f"{1000 * run.tlb_counters[name] / (run.instructions or 1):.2f}"
-    counts = [(window.tlb_counters or {}).get(name) for window in run.windows]
-    found = [count for count in counts if count is not None]
-    if len(found) < len(counts):
-        # A result of before windows had them.
-        return _DASH
     sample = sampling.Sample(run.windows)
     rate, half = sample.of_instructions(lambda window: (window.tlb_counters or {})[name])
     text = _DASH if math.isnan(rate) else f"{1000 * rate:.2f}"
