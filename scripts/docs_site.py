@@ -58,7 +58,7 @@ UNITS = {
 }
 FIELDS = """# Fields of a result
 
-`pagelab simulate --json` prints one run, schema `pagelab.run/1`; the `result.json` of `compare` has
+`pagelab simulate --json` prints one run, schema `pagelab.run/2`; the `result.json` of `compare` has
 a list of them as `runs`. Columns of the Parquet file have the same names, joined by dots.
 
 """

@@ -1,4 +1,4 @@
-"""Counts of a run: the parts of its JSON (`pagelab.run/1`) as models.
+"""Counts of a run: the parts of its JSON (`results.RUN`) as models.
 
 Rust's types say what they are (`_core.run_schema`), which the tests compare these with;
 the site's reference (`make docs`) says what each field means. Cycles, bytes and frames are whole

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 # Versions: both rise where a field of a run is another one, the second alone where one of a
 # comparison is.
-RUN = "pagelab.run/1"
+RUN = "pagelab.run/2"
 COMPARISON: Literal["pagelab.comparison/2"] = "pagelab.comparison/2"
 
 
@@ -561,8 +561,8 @@ def _bytes(pages: str) -> int:
 def of_run(run: Run) -> Comparison:
     """A single run as a comparison of one."""
     return Comparison(
-        pagelab=str(run.host.get("pagelab", "unknown")),
-        created=str(run.host.get("created", "unknown")),
+        pagelab="unknown",
+        created="unknown",
         name=str(run.source.get("name", run.design)),
         command=None,
         recording=None,

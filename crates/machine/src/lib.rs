@@ -27,8 +27,8 @@ pub use count::by_code::ByCode;
 pub use count::heat_map::{HeatMapResult, HeatRow};
 pub use count::histogram::Histogram;
 pub use count::result::{
-    BankResult, CacheResult, CoreResult, Cycles, DramResult, FetchResult, NodeResult, RunResult,
-    SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    BankResult, CacheResult, Causes, CoreResult, Cycles, DramResult, FetchResult, NodeResult,
+    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 pub use count::tally::Tally;
 pub use design::Design;

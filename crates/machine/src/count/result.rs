@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The version of [`RunResult`]'s JSON form.
-pub const SCHEMA: &str = "pagelab.run/1";
+pub const SCHEMA: &str = "pagelab.run/2";
 
 /// Everything a run found out. The same input, seed and configuration give the same bits.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -93,16 +93,10 @@ pub struct RunResult {
     pub by_code: Vec<ByCode>,
 }
 
-/// Figures of one core, up to the end of its program. Times are in cycles.
+/// Time that was not computing, by cause, in cycles.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-pub struct CoreResult {
-    /// Instructions retired.
-    pub instructions: u64,
-    /// Accesses.
-    pub accesses: u64,
-    /// All of its time.
-    pub cycles: u64,
-    /// Part of these cycles that waits for data.
+pub struct Causes {
+    /// Waiting for data.
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
@@ -120,6 +114,33 @@ pub struct CoreResult {
     /// Saving by free translation, by a second clock (`free_clock`); part of no sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<u64>,
+}
+
+impl Causes {
+    /// All of them, without the saving, which is part of no sum.
+    pub fn total(&self) -> u64 {
+        self.data
+            + self.translation
+            + self.mispredictions
+            + self.fetch.unwrap_or_default()
+            + self.faults
+            + self.zeroing
+            + self.migrations
+    }
+}
+
+/// Figures of one core, up to the end of its program. Times are in cycles.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct CoreResult {
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// All of its time.
+    pub cycles: u64,
+    /// Part of these cycles that was not computing, by cause.
+    #[serde(flatten)]
+    pub causes: Causes,
     /// First-level TLB misses.
     pub l1_tlb_misses: u64,
     /// Second-level TLB misses.
@@ -135,24 +156,9 @@ pub struct Cycles {
     pub total: u64,
     /// Dispatching instructions.
     pub compute: u64,
-    /// Waiting for data.
-    pub data: u64,
-    /// Waiting for translations.
-    pub translation: u64,
-    /// Waiting for the instructions after mispredicted branches.
-    pub mispredictions: u64,
-    /// Waiting for instructions to be fetched, where that is simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fetch: Option<u64>,
-    /// In page faults and other page-table work of the kernel, without zeroing.
-    pub faults: u64,
-    /// Filling new pages with zeros.
-    pub zeroing: u64,
-    /// Moving pages and invalidating translations for it.
-    pub migrations: u64,
-    /// Saving by free translation, by a second clock (`free_clock`); part of no sum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recoverable: Option<u64>,
+    /// The rest, by cause.
+    #[serde(flatten)]
+    pub causes: Causes,
     /// Clock frequency.
     pub frequency_hz: f64,
 }
@@ -334,24 +340,9 @@ pub struct WindowResult {
     pub accesses: u64,
     /// Time of the core that took longest.
     pub cycles: u64,
-    /// Part of the sum over cores that waits for data.
-    pub data: u64,
-    /// Waiting for translations.
-    pub translation: u64,
-    /// Waiting for the instructions after mispredicted branches.
-    pub mispredictions: u64,
-    /// Waiting for instructions to be fetched, where that is simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fetch: Option<u64>,
-    /// In the kernel, without zeroing.
-    pub faults: u64,
-    /// Filling new pages with zeros.
-    pub zeroing: u64,
-    /// Moving pages.
-    pub migrations: u64,
-    /// Saving by free translation, of the sum over cores; part of no sum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recoverable: Option<u64>,
+    /// Part of the sum over cores that was not computing, by cause.
+    #[serde(flatten)]
+    pub causes: Causes,
     /// First-level TLB misses.
     pub l1_tlb_misses: u64,
     /// Second-level TLB misses.

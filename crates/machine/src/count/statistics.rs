@@ -7,8 +7,8 @@ use crate::count::histogram::Histogram;
 use crate::count::memory::Memory;
 use crate::count::own_counters::OwnCounters;
 use crate::count::result::{
-    BankResult, CacheResult, CoreResult, Cycles, DramResult, FetchResult, GapResult, NodeResult,
-    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    BankResult, CacheResult, Causes, CoreResult, Cycles, DramResult, FetchResult, GapResult,
+    NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 use crate::count::totals::{CoreTotals, Totals};
 use crate::count::windows::{Measured, Window};
@@ -164,66 +164,40 @@ impl Outcome {
     }
 }
 
-/// Time that was not computing, by cause, in cycles.
-struct Causes {
-    data: u64,
-    translation: u64,
-    mispredictions: u64,
-    fetch: u64,
-    faults: u64,
+/// Zeroing is a part of the time in faults. It is counted as the fault is taken: of a run that
+/// ended there, before the clock knew of it. `free_time` is that of the second clock, if there is one; where
+/// translation costs nothing the two may differ by a little either way.
+fn causes(
+    stalls: Stalls,
     zeroing: u64,
-    migrations: u64,
-}
-
-impl Causes {
-    /// Zeroing is a part of the time in faults. It is counted as the fault is taken: of a run that
-    /// ended there, before the clock knew of it.
-    fn of(stalls: Stalls, zeroing: u64, slots: u64) -> Self {
-        let zeroing = zeroing.min(stalls.faults);
-        Causes {
-            data: stalls.data / slots,
-            translation: stalls.translation / slots,
-            mispredictions: stalls.mispredictions / slots,
-            fetch: stalls.fetch / slots,
-            faults: (stalls.faults - zeroing) / slots,
-            zeroing: zeroing / slots,
-            migrations: stalls.migrations / slots,
-        }
+    (time, free_time): (u64, u64),
+    config: &MachineConfig,
+) -> Causes {
+    let slots = u64::from(config.core.width);
+    let zeroing = zeroing.min(stalls.faults);
+    let saved = time.saturating_sub(free_time) / slots;
+    Causes {
+        data: stalls.data / slots,
+        translation: stalls.translation / slots,
+        mispredictions: stalls.mispredictions / slots,
+        fetch: config.fetch.map(|_| stalls.fetch / slots),
+        faults: (stalls.faults - zeroing) / slots,
+        zeroing: zeroing / slots,
+        migrations: stalls.migrations / slots,
+        recoverable: config.free_clock.then_some(saved),
     }
-}
-
-/// Saving by free translation, in cycles, where a second clock says so. Where it costs nothing the
-/// two may differ by a little either way.
-fn recoverable(time: u64, free_time: u64, config: &MachineConfig) -> Option<u64> {
-    let saved = time.saturating_sub(free_time) / u64::from(config.core.width);
-    config.free_clock.then_some(saved)
 }
 
 fn cycles(totals: &Totals, slots: u64, config: &MachineConfig) -> Cycles {
     let total = totals.time / slots;
-    let Causes {
-        data,
-        translation,
-        mispredictions,
-        fetch,
-        faults,
-        zeroing,
-        migrations,
-    } = Causes::of(totals.stalls, totals.zeroing, slots);
+    let times = (totals.time, totals.free_time);
+    let causes = causes(totals.stalls, totals.zeroing, times, config);
     Cycles {
         elapsed: totals.elapsed / slots,
         total,
         // Rounded down each, so the rest is never less than nothing.
-        compute: total
-            - (data + translation + mispredictions + fetch + faults + zeroing + migrations),
-        data,
-        translation,
-        mispredictions,
-        fetch: config.fetch.map(|_| fetch),
-        faults,
-        zeroing,
-        migrations,
-        recoverable: recoverable(totals.time, totals.free_time, config),
+        compute: total - causes.total(),
+        causes,
         frequency_hz: config.core.ghz * 1e9,
     }
 }
@@ -346,19 +320,12 @@ fn nodes(totals: &Totals, slots: u64, config: &MachineConfig, memory: &Memory) -
 }
 
 fn core(totals: &CoreTotals, slots: u64, config: &MachineConfig) -> CoreResult {
-    let causes = Causes::of(totals.stalls, totals.zeroing, slots);
+    let times = (totals.time, totals.free_time);
     CoreResult {
         instructions: totals.instructions,
         accesses: totals.accesses,
         cycles: totals.time / slots,
-        data: causes.data,
-        translation: causes.translation,
-        mispredictions: causes.mispredictions,
-        fetch: config.fetch.map(|_| causes.fetch),
-        faults: causes.faults,
-        zeroing: causes.zeroing,
-        migrations: causes.migrations,
-        recoverable: recoverable(totals.time, totals.free_time, config),
+        causes: causes(totals.stalls, totals.zeroing, times, config),
         l1_tlb_misses: totals.tlb_l1_misses,
         l2_tlb_misses: totals.tlb_l2_misses,
     }
@@ -372,20 +339,13 @@ fn window(measured: Window, slots: u64, config: &MachineConfig) -> WindowResult 
         after,
     } = measured;
     let [_, l2_misses, llc_misses] = misses(&totals);
-    let causes = Causes::of(totals.stalls, totals.zeroing, slots);
-    let later = Causes::of(after.stalls, after.zeroing, slots);
+    let times = (totals.time, totals.free_time);
+    let later = causes(after.stalls, after.zeroing, (0, 0), config);
     WindowResult {
         instructions: totals.instructions,
         accesses: totals.accesses,
         cycles: totals.elapsed / slots,
-        data: causes.data,
-        translation: causes.translation,
-        mispredictions: causes.mispredictions,
-        fetch: config.fetch.map(|_| causes.fetch),
-        faults: causes.faults,
-        zeroing: causes.zeroing,
-        migrations: causes.migrations,
-        recoverable: recoverable(totals.time, totals.free_time, config),
+        causes: causes(totals.stalls, totals.zeroing, times, config),
         l1_tlb_misses: totals.tlb_l1_misses,
         l2_tlb_misses: totals.tlb_l2_misses,
         walks: walks.count,

@@ -178,15 +178,15 @@ fn lines(steps: &[Step]) -> u64 {
 fn adds_up(run: &RunResult, steps: &[Step]) {
     let design = &run.design;
     let cycles = &run.cycles;
-    let causes = cycles.compute
-        + cycles.data
-        + cycles.translation
-        + cycles.mispredictions
-        + cycles.fetch.unwrap_or_default()
-        + cycles.faults
-        + cycles.zeroing
-        + cycles.migrations;
-    assert_eq!(cycles.total, causes, "{design}");
+    let causes = &cycles.causes;
+    let stalls = causes.data + causes.translation + causes.mispredictions;
+    let kernel = causes.faults + causes.zeroing + causes.migrations;
+    let fetch = causes.fetch.unwrap_or_default();
+    assert_eq!(
+        cycles.total,
+        cycles.compute + stalls + fetch + kernel,
+        "{design}"
+    );
     assert_eq!(run.walks.reads, run.walks.served_by.total(), "{design}");
     assert!(run.tlb.l2_misses <= run.tlb.l1_misses, "{design}");
     assert!(run.tlb.l1_misses <= run.tlb.lookups, "{design}");
@@ -274,7 +274,7 @@ fn decided(run: &RunResult) -> String {
     let mut counters = run.tlb_counters.clone();
     // Only the clock knows.
     counters.retain(|name, _| !name.ends_with("_late"));
-    let cycles = &run.cycles;
+    let causes = &run.cycles.causes;
     format!(
         "{:?} {:?} {} {:?} {:?} {counters:?} {} {:?} {:?}",
         run.caches.data,
@@ -283,7 +283,7 @@ fn decided(run: &RunResult) -> String {
         run.tlb,
         run.os,
         run.dram.reads,
-        (cycles.faults, cycles.zeroing, cycles.migrations),
+        (causes.faults, causes.zeroing, causes.migrations),
         run.stopped,
     )
 }

@@ -82,7 +82,7 @@ fn later(config: &MachineConfig, design: &str, at: &[u64], gap: u32) -> Later {
         let fetch = run.fetch.unwrap();
         let below = fetch.fetches - fetch.served_by.l1;
         let misses = [fetch.tlb.l1_misses, fetch.tlb.l2_misses, below];
-        (run.cycles.elapsed, run.cycles.fetch.unwrap(), misses)
+        (run.cycles.elapsed, run.cycles.causes.fetch.unwrap(), misses)
     };
     let (long, short) = (of(&long), of(&short));
     let blocks = 10.0 * at.len() as f64;
@@ -170,7 +170,7 @@ fn pages_of_code_are_mapped_when_they_are_fetched() {
     // And the page of data.
     assert_eq!(result.os.faults, 21);
     assert_eq!(result.os.file.base, 20);
-    assert_eq!(result.cycles.faults, 21 * 2660);
+    assert_eq!(result.cycles.causes.faults, 21 * 2660);
     let fetch = result.fetch.unwrap();
     assert_eq!((fetch.walks, fetch.tlb.l2_misses), (40, 20));
     assert_eq!(result.walks.count, 42);
@@ -188,7 +188,7 @@ fn free_translation_is_free_for_instructions_as_well() {
     let config = fetching(&["free_clock=true"]);
     let [long, short] =
         [20, 10].map(|count| run(&config, "radix", &mut rounds(&pages(72), 0, count)));
-    let saved = long.cycles.recoverable.unwrap() - short.cycles.recoverable.unwrap();
+    let saved = long.cycles.causes.recoverable.unwrap() - short.cycles.causes.recoverable.unwrap();
     close(saved as f64 / 720.0, 8.0);
 }
 
@@ -204,9 +204,9 @@ fn a_source_without_code_takes_the_time_that_it_takes_without() {
     let on = run(&fetching(&[]), "radix", &mut copy());
     let off = run(&machine(&[]), "radix", &mut copy());
     assert_eq!(on.fetch.unwrap().fetches, 0);
-    assert_eq!(on.cycles.fetch, Some(0));
+    assert_eq!(on.cycles.causes.fetch, Some(0));
     assert_eq!(on.cycles.total, off.cycles.total);
-    assert!(off.fetch.is_none() && off.cycles.fetch.is_none());
+    assert!(off.fetch.is_none() && off.cycles.causes.fetch.is_none());
 }
 
 /// The first level is the instructions' own, whatever the TLBs and page tables of data are.

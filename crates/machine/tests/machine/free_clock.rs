@@ -41,10 +41,10 @@ fn free_translation_saves_what_the_second_clock_says() {
     ] {
         let parameters = &[("windows", "0"), ("footprint", footprint), length];
         let ideal = simulate("ideal", workload, parameters).cycles;
-        assert_eq!(ideal.recoverable, Some(0));
+        assert_eq!(ideal.causes.recoverable, Some(0));
         for design in ["radix", "dpt", "ecpt", "me_hpt"] {
             let cycles = simulate(design, workload, parameters).cycles;
-            let said = cycles.recoverable.unwrap() as f64;
+            let said = cycles.causes.recoverable.unwrap() as f64;
             let saved = cycles.total as f64 - ideal.total as f64;
             assert!(
                 (said - saved).abs() <= 0.05 * saved,
@@ -64,7 +64,7 @@ fn it_changes_nothing_else() {
     let with = run(&config, "radix", &mut workload.start(&parameters).unwrap());
     config.free_clock = false;
     let without = run(&config, "radix", &mut workload.start(&parameters).unwrap());
-    assert_eq!(without.cycles.recoverable, None);
+    assert_eq!(without.cycles.causes.recoverable, None);
     let value = |run: &RunResult| {
         let mut value = serde_json::to_value(run).unwrap();
         value["machine"] = ().into();

@@ -38,7 +38,7 @@ fn kernel(policy: &str, backing: Backing, touches: &[Op], fork: bool) -> u64 {
         "cost.entry_ns=0.0",
     ]);
     let result = run(&config, "radix", &mut Cut::new(&events, 64));
-    let cycles = result.cycles.faults;
+    let cycles = result.cycles.causes.faults;
     // The core hides a little of each.
     (cycles + MICROSECOND / 2) / MICROSECOND
 }

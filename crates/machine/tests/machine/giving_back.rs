@@ -26,8 +26,11 @@ fn kernel(policy: &str, op: Op, then: &[Control]) -> u64 {
         "memory.zero_page=true",
     ]);
     let result = run(&config, "radix", &mut Cut::new(&events, 64));
-    assert_eq!(result.cycles.zeroing + result.cycles.migrations, 0);
-    result.cycles.faults
+    assert_eq!(
+        result.cycles.causes.zeroing + result.cycles.causes.migrations,
+        0
+    );
+    result.cycles.causes.faults
 }
 
 fn unmap(pages: u64) -> Control {

@@ -151,7 +151,7 @@ fn what_follows_a_mispredicted_branch_waits_until_it_is_decided() {
     };
     let a_round = |branch, misprediction: &str| {
         let [long, short] = [2000, 1000].map(|rounds| cycles(rounds, branch, misprediction));
-        let mispredictions = long.mispredictions - short.mispredictions;
+        let mispredictions = long.causes.mispredictions - short.causes.mispredictions;
         let elapsed = long.elapsed - short.elapsed;
         (elapsed as f64 / 1000.0, mispredictions as f64 / 1000.0)
     };
@@ -555,7 +555,7 @@ fn a_fault_waits_until_the_wrong_path_has_been_left() {
         run(&config, "ideal", &mut Once(Some(batch))).cycles
     };
     let [foreseen, straight, joins] = [None, Some(false), Some(true)].map(cycles);
-    let kernel = |cycles: pagelab_machine::Cycles| cycles.faults + cycles.zeroing;
+    let kernel = |cycles: pagelab_machine::Cycles| cycles.causes.faults + cycles.causes.zeroing;
     assert_eq!(kernel(straight), kernel(foreseen));
     assert_eq!(kernel(joins), kernel(foreseen));
     // The load of the next line has been made, but not what the fault takes.

@@ -134,7 +134,8 @@ fn a_right_guess_of_an_entry_is_there_when_the_level_above_has_been_read() {
 fn free_translation_needs_no_guess() {
     let mut config = far(&["revelator.filtered=false"]);
     config.free_clock = true;
-    let recoverable = halves(&config, "revelator", 1).map(|half| half.cycles.recoverable.unwrap());
+    let recoverable =
+        halves(&config, "revelator", 1).map(|half| half.cycles.causes.recoverable.unwrap());
     // A walk of 8 + 2 + 100 + 16 cycles; free, each load takes 100 in the last level.
     let a_load = (recoverable[1] - recoverable[0]) as f64 / (LOADS / 2) as f64;
     close(a_load, 8.0 + 2.0 + 16.0);

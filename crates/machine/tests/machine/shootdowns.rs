@@ -32,8 +32,8 @@ fn faults(cores: u32, shootdowns: &str, calls: &[Event]) -> u64 {
     events.extend_from_slice(calls);
     events.push(load(BASE + PAGES * 4096, 0, 0));
     let result = run(&config, "radix", &mut Cut::new(&events, 100));
-    assert_eq!(result.cycles.migrations, 0);
-    result.cycles.faults
+    assert_eq!(result.cycles.causes.migrations, 0);
+    result.cycles.causes.faults
 }
 
 fn store(page: u64) -> Event {

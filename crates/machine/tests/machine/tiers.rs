@@ -100,7 +100,7 @@ fn each_move_takes_its_time() {
     let cost = result.machine.cost;
     let moved = (tiers.promoted + tiers.demoted) as f64;
     let expected = moved * (cost.migrate_4k_ns + cost.shootdown_ns) * 2.66;
-    let got = result.cycles.migrations as f64;
+    let got = result.cycles.causes.migrations as f64;
     assert!((got / expected - 1.0).abs() < 0.01, "{got}, {expected}");
     assert_eq!(result.os.pages_migrated, tiers.promoted + tiers.demoted);
 }

@@ -139,7 +139,7 @@ fn costly_pages_are_moved_once() {
     assert_eq!(result.os.pages_migrated, pages);
     // 413.5 ns to move a page and 6,600 for a shootdown.
     close(
-        result.cycles.migrations as f64,
+        result.cycles.causes.migrations as f64,
         pages as f64 * 7013.5 * 2.66,
     );
     // No read of these walks is served by memory.

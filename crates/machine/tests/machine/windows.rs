@@ -80,14 +80,7 @@ fn counted(run: &RunResult) -> WindowResult {
         instructions: run.instructions,
         accesses: run.accesses,
         cycles: run.cycles.elapsed,
-        data: run.cycles.data,
-        translation: run.cycles.translation,
-        mispredictions: run.cycles.mispredictions,
-        fetch: run.cycles.fetch,
-        faults: run.cycles.faults,
-        zeroing: run.cycles.zeroing,
-        migrations: run.cycles.migrations,
-        recoverable: run.cycles.recoverable,
+        causes: run.cycles.causes,
         l1_tlb_misses: run.tlb.l1_misses,
         l2_tlb_misses: run.tlb.l2_misses,
         walks: run.walks.count,
@@ -296,7 +289,7 @@ fn initialisation_is_reported_apart() {
     let mut events = vec![mapped, skipped()];
     events.extend((0..2048).map(|page| load(BASE + 4096 * page, 1, 0)));
     let result = simulate(&events, WarmUp::default());
-    assert_eq!((result.os.faults, result.cycles.faults), (0, 0));
+    assert_eq!((result.os.faults, result.cycles.causes.faults), (0, 0));
     assert_eq!(result.os.populated.base, 2048);
     // Zeroing 2,048 pages takes 100 ns each at 2.66 GHz; tables come on top.
     assert!(result.initialisation_cycles >= 2048 * 266);
