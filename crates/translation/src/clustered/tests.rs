@@ -1,7 +1,7 @@
 use super::*;
 use crate::PageTable;
-use crate::conformance::{self, FakeFrames};
-use pagelab_addr::{PAGE_BYTES, PageDirectory, Pfn, Vpn};
+use crate::conformance::{self, Bench, FakeFrames};
+use pagelab_addr::PAGE_BYTES;
 
 fn with(change: impl Fn(&mut ClusteredConfig)) -> impl Fn(usize) -> Clustered {
     let mut config = ClusteredConfig::default();
@@ -55,65 +55,14 @@ fn an_impossible_configuration_is_refused_by_its_key() {
     assert_eq!(refused(|c| c.occupancy = f64::NAN), "clustered.occupancy");
 }
 
-/// A table over free memory, with pages mapped at page numbers of choice.
-struct Bench {
-    table: Clustered,
-    frames: FakeFrames,
-    directory: PageDirectory,
-    work: Work,
-}
-
-impl Bench {
-    fn new(config: &ClusteredConfig) -> Self {
-        Bench {
-            table: Clustered::new(config, 1).unwrap(),
-            frames: FakeFrames::new(1 << 13, 0, 1),
-            directory: PageDirectory::new(),
-            work: Work::default(),
-        }
-    }
-
-    fn page(&mut self, vpn: u64) -> Page {
-        let (asid, vpn) = (Asid(1), Vpn(vpn));
-        let id = self.directory.page(asid, vpn).unwrap();
-        Page { id, asid, vpn }
-    }
-
-    fn map(&mut self, vpn: u64, size: PageSize) -> Result<(), MapError> {
-        let page = self.page(vpn);
-        let translation = Translation {
-            pfn: Pfn(1 << 20),
-            size,
-            writable: true,
-        };
-        let (frames, work) = (&mut self.frames, &mut self.work);
-        self.table.map(frames, page, translation, work)
-    }
-
-    fn unmap(&mut self, vpn: u64) {
-        let page = self.page(vpn);
-        let (frames, work) = (&mut self.frames, &mut self.work);
-        let old = self.table.unmap(frames, page, PageSize::Base4K, work);
-        assert!(old.is_some());
-    }
-
-    /// Reads by step.
-    fn walk(&mut self, vpn: u64) -> Vec<Vec<u64>> {
-        let page = self.page(vpn);
-        let mut walk = Walk::new();
-        self.table.walk(0, page, &mut walk);
-        let mut steps = Vec::new();
-        for read in walk.reads() {
-            steps.resize(usize::from(read.step) + 1, Vec::new());
-            steps[usize::from(read.step)].push(read.addr.0);
-        }
-        steps
-    }
+fn bench(config: &ClusteredConfig) -> Bench<Clustered> {
+    let table = Clustered::new(config, 1).unwrap();
+    Bench::new(table, FakeFrames::new(1 << 13, 0, 1))
 }
 
 /// One page in each of `clusters` clusters of a table that does not grow.
-fn filled(entries: u32, clusters: u64) -> Bench {
-    let mut bench = Bench::new(&ClusteredConfig {
+fn filled(entries: u32, clusters: u64) -> Bench<Clustered> {
+    let mut bench = bench(&ClusteredConfig {
         entries,
         occupancy: 0.999,
         ..ClusteredConfig::default()
@@ -125,7 +74,7 @@ fn filled(entries: u32, clusters: u64) -> Bench {
     bench
 }
 
-fn mean_reads(bench: &mut Bench, pages: std::ops::Range<u64>) -> f64 {
+fn mean_reads(bench: &mut Bench<Clustered>, pages: std::ops::Range<u64>) -> f64 {
     let count = (pages.end - pages.start) as f64;
     let reads: usize = pages.map(|n| bench.walk(n * 8).len()).sum();
     reads as f64 / count
@@ -155,13 +104,13 @@ fn removal_leaves_a_table_as_if_the_cluster_had_never_been_there() {
     // sum of all searches.
     let mut with = filled(1 << 10, 900);
     for cluster in (0..900).step_by(3) {
-        with.unmap(cluster * 8);
+        with.unmap(cluster * 8, PageSize::Base4K);
     }
-    let mut without = Bench::new(&with.table.organisation.config.clone());
+    let mut without = bench(&with.table.organisation.config.clone());
     for cluster in (0..900).filter(|n| n % 3 != 0) {
         without.map(cluster * 8, PageSize::Base4K).unwrap();
     }
-    let reads = |bench: &mut Bench| -> usize {
+    let reads = |bench: &mut Bench<Clustered>| -> usize {
         let kept = (0..900).filter(|n| n % 3 != 0);
         kept.map(|n| bench.walk(n * 8).len()).sum()
     };
@@ -171,7 +120,7 @@ fn removal_leaves_a_table_as_if_the_cluster_had_never_been_there() {
 
 #[test]
 fn eight_neighbours_share_a_line() {
-    let mut bench = Bench::new(&ClusteredConfig::default());
+    let mut bench = bench(&ClusteredConfig::default());
     for vpn in 16..24 {
         bench.map(vpn, PageSize::Base4K).unwrap();
     }
@@ -185,7 +134,7 @@ fn eight_neighbours_share_a_line() {
 
 #[test]
 fn page_sizes_are_searched_side_by_side() {
-    let mut bench = Bench::new(&ClusteredConfig::default());
+    let mut bench = bench(&ClusteredConfig::default());
     bench.map(0, PageSize::Base4K).unwrap();
     assert_eq!(bench.walk(0).concat().len(), 1);
     bench.map(1 << 9, PageSize::Large2M).unwrap();
@@ -198,7 +147,7 @@ fn page_sizes_are_searched_side_by_side() {
 
 #[test]
 fn a_table_doubles_past_its_occupancy_and_counts_what_moves() {
-    let mut bench = Bench::new(&ClusteredConfig {
+    let mut bench = bench(&ClusteredConfig {
         entries: 64,
         ..ClusteredConfig::default()
     });
@@ -218,7 +167,7 @@ fn a_table_doubles_past_its_occupancy_and_counts_what_moves() {
 
 #[test]
 fn a_table_that_cannot_grow_fills_to_the_last_line() {
-    let mut bench = Bench::new(&ClusteredConfig {
+    let mut bench = bench(&ClusteredConfig {
         entries: 64,
         ..ClusteredConfig::default()
     });
@@ -243,6 +192,6 @@ fn a_table_that_cannot_grow_fills_to_the_last_line() {
         (1..=33).contains(&counters.contiguity.failed),
         "{counters:?}"
     );
-    bench.unmap(5 * 8);
+    bench.unmap(5 * 8, PageSize::Base4K);
     bench.map(64 * 8, PageSize::Base4K).unwrap();
 }

@@ -5,8 +5,10 @@
 //! wherever it is asked, by look-up and by walk on any core; its walks must read only frames that
 //! are tables; its table bytes must be those that were taken; and at the end none may be left.
 
+mod bench;
 mod fake_frames;
 
+pub(crate) use bench::Bench;
 pub(crate) use fake_frames::FakeFrames;
 
 use crate::{MapError, Page, PageTable, Translation, Walk, Work};

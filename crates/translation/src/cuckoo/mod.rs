@@ -2,6 +2,7 @@
 //! grow and in their walk caches.
 
 mod candidates;
+mod config;
 mod counters;
 mod elastic;
 mod growth;
@@ -13,6 +14,7 @@ mod tests;
 mod walk;
 mod way;
 
+pub use config::CwtConfig;
 pub use counters::{CacheCounters, CuckooCounters, Moves, WalkKinds};
 pub(crate) use elastic::ElasticConfig;
 pub(crate) use growth::Growth;

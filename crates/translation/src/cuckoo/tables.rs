@@ -1,4 +1,4 @@
-use super::counters::CuckooCounters;
+use super::counters::{CuckooCounters, Moves};
 use super::elastic::{Elastic, ElasticConfig, Keys};
 use super::growth::Memory;
 use super::header_cache::HeaderCache;
@@ -180,16 +180,11 @@ impl<D> CuckooTables<D> {
     ) -> Result<(), MapError> {
         self.process(asid);
         let table = &mut self.processes[usize::from(asid.0)].tables[size as usize];
-        let moved = self.counters.moves.total();
         let mut memory = Memory {
             frames,
             compaction: self.config.compaction,
             contiguity: &mut self.counters.contiguity,
             work,
-        };
-        let table = match table {
-            Some(table) => table,
-            None => table.insert(Elastic::new(&self.config.tables, &mut memory)?),
         };
         let mut keys = ClusterKeys {
             size,
@@ -198,10 +193,10 @@ impl<D> CuckooTables<D> {
             ptes_migrated: &mut self.counters.ptes_migrated,
         };
         let moves = &mut self.counters.moves;
-        let inserted = table.insert(&self.config.tables, cluster, &mut keys, &mut memory, moves);
-        work.entries_migrated += self.counters.moves.total() - moved;
-        self.counters.entries_inserted += u64::from(inserted.is_ok());
-        inserted
+        let config = &self.config.tables;
+        let entered = enter(table, config, cluster, &mut keys, &mut memory, moves);
+        self.counters.entries_inserted += u64::from(entered.is_ok());
+        entered
     }
 
     fn enter_group<F: Frames>(
@@ -218,16 +213,11 @@ impl<D> CuckooTables<D> {
             return Ok(());
         };
         let table = &mut self.processes[usize::from(asid.0)].walk_tables[size as usize];
-        let moved = self.counters.walk_table_moves.total();
         let mut memory = Memory {
             frames,
             compaction: self.config.compaction,
             contiguity: &mut self.counters.contiguity,
             work,
-        };
-        let table = match table {
-            Some(table) => table,
-            None => table.insert(Elastic::new(config, &mut memory)?),
         };
         let mut keys = GroupKeys {
             size,
@@ -235,9 +225,7 @@ impl<D> CuckooTables<D> {
         };
         let moves = &mut self.counters.walk_table_moves;
         let group = cluster >> GROUP_SHIFT;
-        let inserted = table.insert(config, group, &mut keys, &mut memory, moves);
-        work.entries_migrated += self.counters.walk_table_moves.total() - moved;
-        inserted
+        enter(table, config, group, &mut keys, &mut memory, moves)
     }
 
     /// Takes the entries of walk tables out for groups of which no cluster has one.
@@ -350,6 +338,25 @@ impl<D> Organisation for CuckooTables<D> {
         });
         tables.map(Elastic::bytes).sum()
     }
+}
+
+/// Enters a key into a table, which is made if there is none.
+fn enter<F: Frames>(
+    table: &mut Option<Elastic>,
+    config: &ElasticConfig,
+    key: u32,
+    keys: &mut impl Keys,
+    memory: &mut Memory<'_, F>,
+    moves: &mut Moves,
+) -> Result<(), MapError> {
+    let before = moves.total();
+    let table = match table {
+        Some(table) => table,
+        None => table.insert(Elastic::new(config, memory)?),
+    };
+    let entered = table.insert(config, key, keys, memory, moves);
+    memory.work.entries_migrated += moves.total() - before;
+    entered
 }
 
 /// Refuses a table that cannot be; `keys` name its ways, entries and occupancy.

@@ -1,4 +1,4 @@
-use crate::WalkCacheConfig;
+use crate::{CwtConfig, WalkCacheConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,19 +24,9 @@ pub struct EcptConfig {
     /// Data may be moved to make contiguous memory free.
     pub compaction: bool,
     /// Cuckoo walk tables.
-    pub cwt: EcptCwtConfig,
+    pub cwt: CwtConfig,
     /// Cuckoo walk caches of each core.
     pub cwc: EcptCwcConfig,
-}
-
-/// Cuckoo walk tables: elastic cuckoo tables with the same occupancy and growth.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct EcptCwtConfig {
-    /// Ways, 2 to 8.
-    pub ways: u32,
-    /// Entries of a way, a line each; a power of two, at least 64.
-    pub entries: u32,
 }
 
 /// Cuckoo walk caches by the page size that their headers are about. All are looked up at once;
@@ -66,17 +56,8 @@ impl Default for EcptConfig {
             max_displacements: 32,
             hash_cycles: 2,
             compaction: true,
-            cwt: EcptCwtConfig::default(),
+            cwt: CwtConfig::default(),
             cwc: EcptCwcConfig::default(),
-        }
-    }
-}
-
-impl Default for EcptCwtConfig {
-    fn default() -> Self {
-        EcptCwtConfig {
-            ways: 2,
-            entries: 128,
         }
     }
 }

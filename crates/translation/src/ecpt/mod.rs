@@ -5,7 +5,7 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-pub use config::{EcptConfig, EcptCwcConfig, EcptCwtConfig};
+pub use config::{EcptConfig, EcptCwcConfig};
 
 use crate::ConfigError;
 use crate::cuckoo::{CuckooConfig, CuckooPageTable, ElasticConfig, Growth, check_elastic};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, FakeFrames};
-use crate::{MapError, Page, PageTable, Translation, Walk, Work};
-use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use crate::conformance::{self, Bench, FakeFrames};
+use crate::{MapError, PageTable};
+use pagelab_addr::{PageSize, Pfn};
 
 fn with(change: impl Fn(&mut EcptConfig)) -> impl Fn(usize) -> Ecpt {
     let mut config = EcptConfig::default();
@@ -65,49 +65,8 @@ fn an_impossible_configuration_is_refused_by_its_key() {
     assert_eq!(refused(|c| c.cwc.huge.ways = 0), "ecpt.cwc.1G");
 }
 
-struct Bench {
-    table: Ecpt,
-    frames: FakeFrames,
-    directory: PageDirectory,
-    work: Work,
-}
-
-impl Bench {
-    fn new(config: &EcptConfig, frames: FakeFrames) -> Self {
-        Bench {
-            table: Ecpt::new(config, 1).unwrap(),
-            frames,
-            directory: PageDirectory::new(),
-            work: Work::default(),
-        }
-    }
-
-    fn page(&mut self, vpn: u64) -> Page {
-        let (asid, vpn) = (Asid(0), Vpn(vpn));
-        let id = self.directory.page(asid, vpn).unwrap();
-        Page { id, asid, vpn }
-    }
-
-    fn map(&mut self, vpn: u64, size: PageSize) -> Result<(), MapError> {
-        let page = self.page(vpn);
-        let translation = Translation {
-            pfn: Pfn(1 << 20),
-            size,
-            writable: true,
-        };
-        let (frames, work) = (&mut self.frames, &mut self.work);
-        self.table.map(frames, page, translation, work)
-    }
-
-    /// Number of reads of each step.
-    fn walk(&mut self, vpn: u64) -> Vec<usize> {
-        let page = self.page(vpn);
-        let mut walk = Walk::new();
-        self.table.walk(0, page, &mut walk);
-        let steps = walk.reads().last().map_or(0, |read| read.step + 1);
-        let in_step = |step| walk.reads().iter().filter(|read| read.step == step).count();
-        (0..steps).map(in_step).collect()
-    }
+fn bench(config: &EcptConfig, frames: FakeFrames) -> Bench<Ecpt> {
+    Bench::new(Ecpt::new(config, 1).unwrap(), frames)
 }
 
 const REGION: u64 = 512;
@@ -116,16 +75,16 @@ const REGION: u64 = 512;
 /// pages are there, one where they say in which way a 2 MiB page is, all where they say nothing.
 #[test]
 fn walk_caches_leave_what_the_paper_says_to_be_read() {
-    let mut bench = Bench::new(&EcptConfig::default(), FakeFrames::new(1 << 14, 0, 1));
+    let mut bench = bench(&EcptConfig::default(), FakeFrames::new(1 << 14, 0, 1));
     bench.map(0, PageSize::Base4K).unwrap();
     // Two ways each of the walk tables for 2 MiB and 1 GiB, and three ways.
-    assert_eq!(bench.walk(0), [2 + 2 + 3]);
-    assert_eq!(bench.walk(0), [3]);
+    assert_eq!(bench.reads(0), [2 + 2 + 3]);
+    assert_eq!(bench.reads(0), [3]);
     bench.map(64 * REGION, PageSize::Large2M).unwrap();
     // The cached header is from before the page, so that all six ways are searched as well.
-    assert_eq!(bench.walk(64 * REGION), [2 + 2 + 3 + 3]);
-    assert_eq!(bench.walk(64 * REGION + 99), [1]);
-    assert_eq!(bench.walk(0), [3]);
+    assert_eq!(bench.reads(64 * REGION), [2 + 2 + 3 + 3]);
+    assert_eq!(bench.reads(64 * REGION + 99), [1]);
+    assert_eq!(bench.reads(0), [3]);
     let counters = bench.table.counters();
     assert_eq!(counters.stale, 1);
     assert_eq!(
@@ -136,8 +95,8 @@ fn walk_caches_leave_what_the_paper_says_to_be_read() {
     );
     // Both sizes in one cluster of 2 MiB pages.
     bench.map(65 * REGION + 5, PageSize::Base4K).unwrap();
-    bench.walk(65 * REGION + 5);
-    assert_eq!(bench.walk(65 * REGION + 5), [1 + 3]);
+    bench.reads(65 * REGION + 5);
+    assert_eq!(bench.reads(65 * REGION + 5), [1 + 3]);
     assert!(bench.table.counters().walks.partial > 0);
 }
 
@@ -149,7 +108,7 @@ fn tables_that_cannot_be_resized_fill_up_and_say_so() {
     for frame in (1..1 << 12).step_by(2) {
         frames.occupy(Pfn(frame), PageSize::Base4K, false);
     }
-    let mut bench = Bench::new(&EcptConfig::default(), frames);
+    let mut bench = bench(&EcptConfig::default(), frames);
     let mut mapped = 0;
     while bench.map(mapped * 8, PageSize::Base4K).is_ok() {
         mapped += 1;
@@ -180,7 +139,7 @@ fn compaction_finds_room_in_fragmented_memory() {
         entries: 64,
         ..EcptConfig::default()
     };
-    let mut bench = Bench::new(&config, frames);
+    let mut bench = bench(&config, frames);
     for cluster in 0..2000 {
         bench.map(cluster * 8, PageSize::Base4K).unwrap();
     }

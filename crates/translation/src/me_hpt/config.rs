@@ -1,4 +1,4 @@
-use crate::WalkCacheConfig;
+use crate::{CwtConfig, WalkCacheConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,19 +28,9 @@ pub struct MeHptConfig {
     /// Data may be moved to make contiguous memory free.
     pub compaction: bool,
     /// Cuckoo walk tables: of what ways and entries a new one is. They grow like the tables.
-    pub cwt: MeHptCwtConfig,
+    pub cwt: CwtConfig,
     /// Cuckoo walk caches of each core.
     pub cwc: MeHptCwcConfig,
-}
-
-/// Cuckoo walk tables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct MeHptCwtConfig {
-    /// Ways, 2 to 8.
-    pub ways: u32,
-    /// Entries of a way, a line each; a power of two, at least 64.
-    pub entries: u32,
 }
 
 /// Cuckoo walk caches by the page size that their headers are about. All are looked up at once;
@@ -72,17 +62,8 @@ impl Default for MeHptConfig {
             max_displacements: 32,
             hash_cycles: 2,
             compaction: true,
-            cwt: MeHptCwtConfig::default(),
+            cwt: CwtConfig::default(),
             cwc: MeHptCwcConfig::default(),
-        }
-    }
-}
-
-impl Default for MeHptCwtConfig {
-    fn default() -> Self {
-        MeHptCwtConfig {
-            ways: 2,
-            entries: 128,
         }
     }
 }

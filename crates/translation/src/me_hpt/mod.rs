@@ -5,7 +5,7 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-pub use config::{MeHptConfig, MeHptCwcConfig, MeHptCwtConfig};
+pub use config::{MeHptConfig, MeHptCwcConfig};
 
 use crate::ConfigError;
 use crate::cuckoo::{CuckooConfig, CuckooPageTable, ElasticConfig, Growth, check_elastic};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, FakeFrames};
-use crate::{MapError, Page, PageTable, Translation, Walk, Work};
-use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use crate::PageTable;
+use crate::conformance::{self, Bench, FakeFrames};
+use pagelab_addr::PageSize;
 
 fn with(change: impl Fn(&mut MeHptConfig)) -> impl Fn(usize) -> MeHpt {
     let mut config = MeHptConfig::default();
@@ -43,73 +43,36 @@ fn an_impossible_configuration_is_refused_by_its_key() {
     assert_eq!(refused(|c| c.cwc.base.ways = 3), "me_hpt.cwc.4K");
 }
 
-struct Bench {
-    table: MeHpt,
-    frames: FakeFrames,
-    directory: PageDirectory,
-    work: Work,
+fn bench() -> Bench<MeHpt> {
+    let table = MeHpt::new(&MeHptConfig::default(), 1).unwrap();
+    Bench::new(table, FakeFrames::new(1 << 14, 0, 1))
 }
 
-impl Bench {
-    fn new(config: &MeHptConfig) -> Self {
-        Bench {
-            table: MeHpt::new(config, 1).unwrap(),
-            frames: FakeFrames::new(1 << 14, 0, 1),
-            directory: PageDirectory::new(),
-            work: Work::default(),
-        }
-    }
-
-    fn page(&mut self, vpn: u64) -> Page {
-        let (asid, vpn) = (Asid(7), Vpn(vpn));
-        let id = self.directory.page(asid, vpn).unwrap();
-        Page { id, asid, vpn }
-    }
-
-    fn map(&mut self, vpn: u64) -> Result<(), MapError> {
-        let page = self.page(vpn);
-        let translation = Translation {
-            pfn: Pfn(1 << 20),
-            size: PageSize::Base4K,
-            writable: true,
-        };
-        let (frames, work) = (&mut self.frames, &mut self.work);
-        self.table.map(frames, page, translation, work)
-    }
-
-    /// Number of reads of each step.
-    fn walk(&mut self, vpn: u64) -> Vec<usize> {
-        let page = self.page(vpn);
-        let mut walk = Walk::new();
-        let found = self.table.walk(0, page, &mut walk);
-        assert_eq!(found, self.table.lookup(page));
-        let steps = walk.reads().last().map_or(0, |read| read.step + 1);
-        let in_step = |step| walk.reads().iter().filter(|read| read.step == step).count();
-        (0..steps).map(in_step).collect()
-    }
+fn map(bench: &mut Bench<MeHpt>, vpn: u64) {
+    bench.map(vpn, PageSize::Base4K).unwrap();
 }
 
 /// Section III-B of the DPT paper: what a walk cache says leads to one line. When the entry is not
 /// there any more, the walk finds it elsewhere with a second access, and the cache is put right.
 #[test]
 fn a_stale_walk_cache_costs_a_second_step_once() {
-    let mut bench = Bench::new(&MeHptConfig::default());
-    bench.map(0).unwrap();
+    let mut bench = bench();
+    map(&mut bench, 0);
     // Two ways each of the walk tables for 4 KiB and 2 MiB, and four ways.
-    assert_eq!(bench.walk(0), [2 + 2 + 4]);
-    assert_eq!(bench.walk(0), [1]);
+    assert_eq!(bench.reads(0), [2 + 2 + 4]);
+    assert_eq!(bench.reads(0), [1]);
     let mut repaired = 0;
     // Other regions, far enough apart to leave the walk cache's set of region 0 alone.
     for cluster in 1..2000 {
-        bench.map(cluster * 64 * 8 + 8).unwrap();
+        map(&mut bench, cluster * 64 * 8 + 8);
         let stale = bench.table.counters().stale;
-        let steps = bench.walk(0);
+        let steps = bench.reads(0);
         if steps.len() == 2 {
             repaired += 1;
             assert_eq!(steps[0], 1);
             assert_eq!(steps[1], 2 + 2 + 4);
             assert_eq!(bench.table.counters().stale, stale + 1);
-            assert_eq!(bench.walk(0), [1]);
+            assert_eq!(bench.reads(0), [1]);
         } else {
             assert_eq!(steps, [1]);
         }
@@ -121,15 +84,15 @@ fn a_stale_walk_cache_costs_a_second_step_once() {
 /// Table I of the DPT paper: ways of 128 entries at first, 32 chunks of 8 KiB, then of 1 MiB.
 #[test]
 fn a_way_that_needs_more_chunks_than_the_l2p_table_has_gets_larger_ones() {
-    let mut bench = Bench::new(&MeHptConfig::default());
-    bench.map(0).unwrap();
+    let mut bench = bench();
+    map(&mut bench, 0);
     let counters = bench.table.counters();
     assert_eq!(counters.entries, [4 * 128, 0, 0]);
     assert_eq!(counters.contiguity.largest_block_bytes, 8 << 10);
     // 32 chunks of 8 KiB have 4,096 lines; four ways are full to 0.6 with 9,830 clusters.
-    let clusters = |bench: &mut Bench, range: std::ops::Range<u64>| {
+    let clusters = |bench: &mut Bench<MeHpt>, range: std::ops::Range<u64>| {
         for cluster in range {
-            bench.map(cluster * 8).unwrap();
+            map(bench, cluster * 8);
         }
     };
     clusters(&mut bench, 1..9_000);
@@ -159,9 +122,9 @@ fn a_way_that_needs_more_chunks_than_the_l2p_table_has_gets_larger_ones() {
 /// A moved line moves the PTEs in it.
 #[test]
 fn migrations_are_counted_in_lines_and_in_ptes() {
-    let mut bench = Bench::new(&MeHptConfig::default());
+    let mut bench = bench();
     for page in 0..80_000 {
-        bench.map(page).unwrap();
+        map(&mut bench, page);
     }
     let counters = bench.table.counters();
     assert_eq!(counters.pages_mapped, 80_000);
