@@ -27,11 +27,6 @@ impl PageId {
     pub const fn region(self) -> usize {
         (self.0 >> 9) as usize
     }
-
-    /// The first page of this page's 2 MiB region.
-    pub const fn region_start(self) -> PageId {
-        PageId(self.0 & !0x1ff)
-    }
 }
 
 /// Numbers pages. See [`PageId`].
