@@ -7,7 +7,7 @@ use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_memory::{Access, Kind};
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{Page, PageTable, Tlb, TlbCounters, Walk};
+use pagelab_translation::{Page, PageTable, Tlb, TlbCounters, Translation, Walk};
 use std::collections::BTreeMap;
 
 /// A TLB for each core over a page table, which brings its own walk caches; with prefetchers, if
@@ -40,6 +40,16 @@ impl<P: PageTable, T: Tlb> Conventional<P, T> {
         prefetch.missed(missed, found.size, &mut self.table, walks);
         let pfn = found.pfn;
         Some(Hit { pfn, cached: true })
+    }
+
+    /// Enters what a walk has found into the TLB of a core.
+    #[inline(always)]
+    pub(super) fn fill<S: Simd>(&mut self, core: usize, page: Page, found: Translation) -> Found {
+        Found {
+            pfn: found.pfn,
+            shift: self.tlbs[core].fill::<S>(page, found, &self.table) as u8,
+            cached_shift: 0,
+        }
     }
 
     /// Prefetches after a walk; returns [`Found::cached_shift`].
@@ -111,17 +121,11 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         if store && !found.writable {
             return None;
         }
-        let shift = self.tlbs[core].fill::<S>(page, found, &self.table) as u8;
-        let cached_shift = if self.prefetches.is_empty() {
-            0
-        } else {
-            self.prefetch_behind(*request, found.size, walks)
-        };
-        Some(Found {
-            pfn: found.pfn,
-            shift,
-            cached_shift,
-        })
+        let mut filled = self.fill::<S>(core, page, found);
+        if !self.prefetches.is_empty() {
+            filled.cached_shift = self.prefetch_behind(*request, found.size, walks);
+        }
+        Some(filled)
     }
 
     fn bring(&mut self, request: &Request, walks: &mut Walks) {

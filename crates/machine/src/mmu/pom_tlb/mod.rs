@@ -18,9 +18,7 @@ use crate::mmu::ConfiguredTable;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};
 use pagelab_memory::simd::Simd;
 use pagelab_os::Os;
-use pagelab_translation::{
-    ConventionalTlb, Nested, Page, PageTable, Radix, Tlb, Translation, Walk,
-};
+use pagelab_translation::{ConventionalTlb, Nested, Page, PageTable, Radix, Walk};
 use sets::Sets;
 use std::borrow::Cow;
 
@@ -145,16 +143,6 @@ impl<P: PageTable> PomTlb<P> {
         self.counts.sizes_predicted_right += u64::from(right);
         self.counts.sizes_predicted_wrong += u64::from(!right);
     }
-
-    /// Enters a translation into the TLB of a core.
-    fn fill<S: Simd>(&mut self, core: usize, page: Page, found: Translation) -> Found {
-        let table = &self.walked.table;
-        Found {
-            pfn: found.pfn,
-            shift: self.walked.tlbs[core].fill::<S>(page, found, table) as u8,
-            cached_shift: 0,
-        }
-    }
 }
 
 impl<P: ConfiguredTable> AroundConventional for PomTlb<P> {
@@ -184,7 +172,7 @@ impl<P: ConfiguredTable> AroundConventional for PomTlb<P> {
             let found = self.walked.table.found(page);
             if let Some(found) = found.filter(|found| found.writable || !store) {
                 *[&mut self.counts.pom_hits_4k, &mut self.counts.pom_hits_2m][part] += 1;
-                return Some(self.fill::<S>(core, page, found));
+                return Some(self.walked.fill::<S>(core, page, found));
             }
         }
         let probes = walk.reads().len();
@@ -198,7 +186,7 @@ impl<P: ConfiguredTable> AroundConventional for PomTlb<P> {
             self.counts.sets_written += 1;
             self.learn(core, page, part == 1);
         }
-        Some(self.fill::<S>(core, page, found))
+        Some(self.walked.fill::<S>(core, page, found))
     }
 
     fn forget(&mut self, core: usize, first: Page, pages: u32, _: &mut Port) {

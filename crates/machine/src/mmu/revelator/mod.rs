@@ -17,7 +17,7 @@ use filter::Filter;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{ConventionalTlb, Frames, PageTable, Radix, Tiers, Tlb, Walk};
+use pagelab_translation::{ConventionalTlb, Frames, PageTable, Radix, Tiers, Walk};
 use std::borrow::Cow;
 
 pub(crate) const DESIGN: Composed = Composed {
@@ -145,12 +145,7 @@ impl AroundConventional for Revelator {
         if request.store && !found.writable {
             return None;
         }
-        let shift = self.walked.tlbs[core].fill::<S>(page, found, &self.walked.table) as u8;
-        Some(Found {
-            pfn: found.pfn,
-            shift,
-            cached_shift: 0,
-        })
+        Some(self.walked.fill::<S>(core, page, found))
     }
 
     fn own_counters(&self) -> Vec<(&'static str, u64)> {

@@ -22,9 +22,7 @@ use costly::Costly;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{
-    ConventionalTlb, Page, PageTable, Radix, Segmented, Tlb, Translation, Walk,
-};
+use pagelab_translation::{ConventionalTlb, Page, PageTable, Radix, Segmented, Translation, Walk};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -268,12 +266,7 @@ impl<P: ConfiguredTable> AroundConventional for Utopia<P> {
             None => {}
         }
         let found = found.filter(|found| found.writable || !store)?;
-        let table = &self.walked.table;
-        Some(Found {
-            pfn: found.pfn,
-            shift: self.walked.tlbs[core].fill::<S>(page, found, table) as u8,
-            cached_shift: 0,
-        })
+        Some(self.walked.fill::<S>(core, page, found))
     }
 
     fn forget(&mut self, core: usize, first: Page, pages: u32, _: &mut Port) {

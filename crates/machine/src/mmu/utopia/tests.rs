@@ -4,14 +4,12 @@
 mod twin;
 
 use super::Utopia;
-use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::machine::chunk::Chunk;
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
-use crate::mmu::{CachePort, ConfiguredMmu, Mmu, Port, Request, Walks};
+use crate::mmu::stage::{Stage, lines_of, request};
+use crate::mmu::{ConfiguredMmu, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Vpn};
-use pagelab_events::{Backing, Control, NO_SITE, Protection};
-use pagelab_memory::MODIFY;
+use pagelab_events::{Backing, Control, Protection};
 use pagelab_memory::simd::Baseline;
 use pagelab_os::{Effects, Os, PagePolicy};
 use pagelab_translation::{Page, PageTable, Radix, Walk};
@@ -62,12 +60,7 @@ proptest! {
 struct Fast {
     os: Os,
     mmu: Utopia<Radix>,
-    caches: Vec<PrivateCaches>,
-    shared: SharedCache,
-    directory: PageDirectory,
-    chunk: Chunk,
-    looks: CachePort,
-    walks: Walks,
+    stage: Stage,
     effects: Effects,
 }
 
@@ -78,12 +71,7 @@ impl Fast {
         Fast {
             mmu: Utopia::build(config, &os).unwrap(),
             os,
-            caches: vec![PrivateCaches::new(&config.caches, 1).unwrap()],
-            shared: SharedCache::new(&config.caches, 1, 1).unwrap(),
-            directory: PageDirectory::new(),
-            chunk: Chunk::default(),
-            looks: CachePort::new(1, false),
-            walks: Walks::new(),
+            stage: Stage::new(config),
             effects: Effects::new(),
         }
     }
@@ -97,12 +85,12 @@ impl Fast {
         what(
             &mut self.os,
             &mut self.mmu,
-            &mut self.directory,
+            &mut self.stage.directory,
             &mut self.effects,
         );
         let stale: Vec<(Page, u32)> = (self.effects.invalidations.iter())
             .map(|stale| {
-                let (asid, vpn) = self.directory.resolve(stale.first);
+                let (asid, vpn) = self.stage.directory.resolve(stale.first);
                 let id = stale.first;
                 (Page { id, asid, vpn }, stale.pages)
             })
@@ -124,37 +112,30 @@ impl Fast {
         &mut self,
         what: impl FnOnce(&mut Utopia<Radix>, &mut Port, &mut Walks) -> R,
     ) -> R {
-        let mut port = Port {
-            core: 0,
-            caches: &mut self.caches,
-            shared: &mut self.shared,
-            directory: &self.directory,
-            chunk: &mut self.chunk,
-            looks: &mut self.looks,
-            instruction: NO_SITE,
-        };
-        what(&mut self.mmu, &mut port, &mut self.walks)
+        let mut walks = std::mem::replace(&mut self.stage.walks, Walks::new());
+        let done = what(&mut self.mmu, &mut self.stage.port(), &mut walks);
+        self.stage.walks = walks;
+        done
     }
 
     /// One walk, with what it read.
     fn walk(&mut self, request: &Request) -> Came {
-        let before = self.chunk.references.as_slice().len();
-        self.walks.asked.clear();
+        let before = self.stage.chunk.references.as_slice().len();
+        self.stage.walks.asked.clear();
         let found = self.with_port(|mmu, port, walks| mmu.walk::<Baseline>(request, port, walks));
         if let Some(found) = found {
             self.os.access(found.pfn);
         }
-        let chunk = &self.chunk;
+        let chunk = &self.stage.chunk;
         let lines = chunk.references.as_slice()[before..].iter();
         let served = chunk.served.as_slice()[before..].iter();
-        let asked = &self.walks.asked;
+        let asked = &self.stage.walks.asked;
         let steps = asked.reads().iter().map(|read| read.step);
         let reads: Vec<_> = (lines.zip(steps).zip(served))
             .map(|((&line, step), &served)| (line, step, served))
             .collect();
-        let listed = asked.reads().iter();
-        let listed = listed.map(|read| (read.addr.0 / 64) as u32);
-        assert!(listed.eq(reads.iter().map(|read| read.0)));
+        let listed = lines_of(asked).into_iter();
+        assert!(listed.eq(reads.iter().map(|&(line, step, _)| (line, step))));
         Came::Walk {
             reads,
             background: usize::from(asked.background()),
@@ -199,15 +180,14 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
         };
         let vpn = Vpn(region_start(region) + offset);
         let asid = Asid(process(region) as u16);
-        let id = fast.directory.page(asid, vpn).unwrap();
+        let id = fast.stage.directory.page(asid, vpn).unwrap();
         pages.push(Page { id, asid, vpn });
     }
     for region in 0..REGIONS {
         fast.control(process(region), &map(region));
     }
     for (number, step) in steps.iter().enumerate() {
-        fast.chunk.clear();
-        fast.chunk.served.clear();
+        fast.stage.begin();
         match *step {
             Step::Access { page, line, store } => {
                 let size = usize::from(is_large(page / 8));
@@ -225,8 +205,8 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
             }
         }
         for (cache, twin) in [
-            (&fast.caches[0].l2, &slow.caches.l2),
-            (&fast.shared.llc, &slow.caches.llc),
+            (&fast.stage.caches[0].l2, &slow.caches.l2),
+            (&fast.stage.shared.llc, &slow.caches.llc),
         ] {
             let mut has: Vec<u32> = cache.held().collect();
             has.sort_unstable();
@@ -256,14 +236,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
 }
 
 fn access(fast: &mut Fast, slow: &mut Twin, page: Page, size: usize, line: u32, store: bool) {
-    let request = Request {
-        core: 0,
-        page,
-        line,
-        store,
-        instruction: pagelab_events::NO_SITE,
-        instructions: 0,
-    };
+    let request = request(page, line, store);
     let came = fast.with_port(|mmu, port, walks| {
         if mmu.lookup_first::<Baseline>(0, page.id, store).is_some() {
             return Some(Came::First);
@@ -276,9 +249,7 @@ fn access(fast: &mut Fast, slow: &mut Twin, page: Page, size: usize, line: u32, 
     while came.is_none() {
         let mut walk = Walk::new();
         let mapped = fast.mmu.table().clone().walk(0, page, &mut walk).is_some();
-        let table: Vec<(u32, u8)> = (walk.reads().iter())
-            .map(|read| ((read.addr.0 / 64) as u32, read.step))
-            .collect();
+        let table = lines_of(&walk);
         let expected = slow.walk(page, size, &table, walk.cycles(), mapped);
         assert_eq!(fast.walk(&request), expected, "{page:?}");
         if mapped {
@@ -303,9 +274,7 @@ fn access(fast: &mut Fast, slow: &mut Twin, page: Page, size: usize, line: u32, 
         }
     }
     let data = found.pfn.0 * 64 + line;
-    let modify = if store { MODIFY } else { 0 };
-    fast.chunk.references.push(data | modify);
-    fast.with_port(|_, port, _| port.serve_data(&[]));
+    fast.stage.reference(data, store);
     slow.caches.reference(data, store);
     let costly = fast.mmu.costly();
     assert_eq!(costly.is_some(), slow.move_in(page, size));
