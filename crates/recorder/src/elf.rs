@@ -2,17 +2,13 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
+use object::elf::{FileHeader64, PF_R, PF_W, PF_X, PT_LOAD, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache, ReadRef};
 use pagelab_events::Protection;
 
 use crate::PAGE;
-
-const HEADER: usize = 64;
-const PROGRAM_HEADER: usize = 56;
-const LOAD: u32 = 1;
-/// The most program headers that are read; Linux reads no more than a page of them.
-const MOST: u16 = (PAGE as usize / PROGRAM_HEADER) as u16;
 
 /// A part of a file that is mapped for itself, at addresses as the file has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,60 +23,46 @@ pub(crate) struct Segment {
 
 /// The segments of a file of 64 bits; none where it cannot be read.
 pub(crate) fn segments(path: &str) -> Vec<Segment> {
-    let Ok(file) = File::open(path) else {
-        return Vec::new();
-    };
-    let read = |offset: u64, bytes: usize| {
-        let mut read = vec![0; bytes];
-        file.read_exact_at(&mut read, offset).ok().map(|()| read)
-    };
-    parse(read).unwrap_or_default()
+    let file = File::open(path).ok();
+    let parsed = file.and_then(|file| parse(&ReadCache::new(file)).ok());
+    parsed.unwrap_or_default()
 }
 
-fn parse(read: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Vec<Segment>> {
-    let header = read(0, HEADER)?;
-    if header[..5] != *b"\x7fELF\x02" {
-        return None;
-    }
-    let offset = word(&header, 32);
-    let size = u16::from_le_bytes([header[54], header[55]]);
-    let count = u16::from_le_bytes([header[56], header[57]]).min(MOST);
-    if usize::from(size) != PROGRAM_HEADER {
-        return None;
-    }
-    let headers = read(offset, usize::from(count) * PROGRAM_HEADER)?;
-    Some(headers.chunks(PROGRAM_HEADER).filter_map(segment).collect())
+fn parse<'a>(data: impl ReadRef<'a>) -> object::Result<Vec<Segment>> {
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let headers = header.program_headers(endian, data)?.iter();
+    Ok(headers
+        .filter_map(|header| segment(header, endian))
+        .collect())
 }
 
-fn segment(header: &[u8]) -> Option<Segment> {
-    let kind = word(header, 0);
-    if kind as u32 != LOAD {
+fn segment(header: &ProgramHeader64<Endianness>, endian: Endianness) -> Option<Segment> {
+    if header.p_type(endian) != PT_LOAD {
         return None;
     }
-    let flags = kind >> 32;
-    let (start, in_file, in_memory) = (word(header, 16), word(header, 32), word(header, 40));
+    let flags = header.p_flags(endian);
+    let (start, in_file) = (header.p_vaddr(endian), header.p_filesz(endian));
     let end = start.checked_add(in_file)?;
-    let bit = |mask: u64, prot: u8| if flags & mask != 0 { prot } else { 0 };
-    let zeroed = in_memory > in_file && flags & 2 != 0 && end % PAGE != 0;
+    let bit = |mask, prot: u8| if flags.contains(mask) { prot } else { 0 };
+    let zeroed = header.p_memsz(endian) > in_file && flags.contains(PF_W) && end % PAGE != 0;
     Some(Segment {
         pages: start & !(PAGE - 1)..end.checked_next_multiple_of(PAGE)?,
         prot: Protection(
-            bit(4, Protection::READ) | bit(2, Protection::WRITE) | bit(1, Protection::EXEC),
+            bit(PF_R, Protection::READ)
+                | bit(PF_W, Protection::WRITE)
+                | bit(PF_X, Protection::EXEC),
         ),
         zeroed_from: zeroed.then_some(end),
     })
 }
 
-/// Eight bytes.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HEADER: usize = 64;
+    const PROGRAM_HEADER: usize = 56;
 
     fn header(flags: u64, vaddr: u64, in_file: u64, in_memory: u64) -> Vec<u8> {
         [1 | flags << 32, 0, vaddr, vaddr, in_file, in_memory, PAGE]
@@ -92,7 +74,7 @@ mod tests {
     /// A file of these program headers.
     fn file(headers: &[Vec<u8>]) -> Vec<u8> {
         let mut file = vec![0; HEADER];
-        file[..5].copy_from_slice(b"\x7fELF\x02");
+        file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         file[32..40].copy_from_slice(&(HEADER as u64).to_le_bytes());
         file[54] = PROGRAM_HEADER as u8;
         file[56] = headers.len() as u8;
@@ -101,10 +83,7 @@ mod tests {
     }
 
     fn parsed(file: &[u8]) -> Option<Vec<Segment>> {
-        parse(|offset, bytes| {
-            let from = usize::try_from(offset).ok()?;
-            Some(file.get(from..)?.get(..bytes)?.to_vec())
-        })
+        parse(file).ok()
     }
 
     #[test]
