@@ -217,25 +217,22 @@ def machines() -> str:
 
 def workloads() -> str:
     """pagelab/workloads.py."""
+    listed = _core.workloads()
+    of_each = [_core.workload_parameters(name) for name, _ in listed]
+    common = [row for row in of_each[0] if all(row in others for others in of_each)]
     made = [
         f'"""The built-in programs. {MADE}\n\n'
         "A parameter is a number, or text with a unit (`10GiB`, `40M`). Every function raises\n"
         "`pagelab.errors.UsageError` for a value out of its range. docs/workloads.md describes\n"
-        'them.\n\n>>> pointer_chase(pages="4k", loads=10_000)\n'
+        f"them.\n\nOf every program:\n\n{rows(common)}\n\n"
+        '>>> pointer_chase(pages="4k", loads=10_000)\n'
         "Workload('pointer-chase:pages=4k,loads=10000')\n"
         '"""\n\nfrom pagelab.sources import Workload as Workload\n'
         "from pagelab.sources import workload\n\nQuantity = int | str\n\n"
     ]
-    listed = _core.workloads()
-    for name, description in listed:
-        parameters = _core.workload_parameters(name)
-        rows = [
-            paragraph(
-                f"{key}: {says}; {amount(default)} unless set, {amount(least)} to {amount(most)}."
-            )
-            for key, says, default, least, most in parameters
-        ]
-        doc = sentence(description.partition(";")[0]) + "\n\n" + "\n".join(rows) + "\n"
+    for (name, description), parameters in zip(listed, of_each, strict=True):
+        own = [row for row in parameters if row not in common]
+        doc = f"{sentence(description.partition(';')[0])}\n\n{rows(own)}\n"
         made.append(
             function(
                 identifier(name),
@@ -248,6 +245,14 @@ def workloads() -> str:
     every = ", ".join(identifier(name) for name, _ in listed)
     made.append(f'ALL = ({every},)\n"""Every built-in program, to be called."""\n')
     return "\n".join(made)
+
+
+def rows(parameters: list[tuple[str, str, int, int, int]]) -> str:
+    """Lines on parameters: what each means, its default and its range."""
+    return "\n".join(
+        paragraph(f"{key}: {says}; {amount(usual)} unless set, {amount(least)} to {amount(most)}.")
+        for key, says, usual, least, most in parameters
+    )
 
 
 def amount(value: int) -> str:

@@ -4,6 +4,19 @@ A parameter is a number, or text with a unit (`10GiB`, `40M`). Every function ra
 `pagelab.errors.UsageError` for a value out of its range. docs/workloads.md describes
 them.
 
+Of every program:
+
+- seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+- windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+  a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+- warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+  0 to 2**40.
+- measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+- region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+  unless set, 1 to 2**60.
+- sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+  unless set, 1 to 1,024.
+
 >>> pointer_chase(pages="4k", loads=10_000)
 Workload('pointer-chase:pages=4k,loads=10000')
 """
@@ -31,16 +44,6 @@ def bc(
       2**36.
     - sources: vertices from which paths start (GraphBIG: all, or --maxiter); 2 unless set, 1 to
       2**32 - 1.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("bc", locals())
 
@@ -59,16 +62,6 @@ def bfs(
 
     - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
       2**36.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("bfs", locals())
 
@@ -87,16 +80,6 @@ def cc(
 
     - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
       2**36.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("cc", locals())
 
@@ -115,16 +98,6 @@ def gc(
 
     - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
       2**36.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("gc", locals())
 
@@ -146,16 +119,6 @@ def pr(
       2**36.
     - iterations: iterations at the most; fewer when the ranks change no more; 100 unless set, 1
       to 1MiB.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("pr", locals())
 
@@ -174,16 +137,6 @@ def tc(
 
     - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
       2**36.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("tc", locals())
 
@@ -202,16 +155,6 @@ def sssp(
 
     - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
       2**36.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("sssp", locals())
 
@@ -234,16 +177,6 @@ def kmer(
       2**36.
     - genome: bases of the genome; 4,641,652 unless set, 100 to 16GiB.
     - coverage: how often the reads cover the genome; 50 unless set, 1 to 1MiB.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("kmer", locals())
 
@@ -265,16 +198,6 @@ def random_updates(
       2**36.
     - updates: updates; HPC Challenge makes 4 for each element; 1,000,000,000 unless set, 0 to
       2**58.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("random-updates", locals())
 
@@ -295,16 +218,6 @@ def xsbench(
     - footprint: memory that its data take, to within a few percent; 9GiB unless set, 2MiB to
       2**36.
     - lookups: macroscopic cross sections looked up; 17,000,000 unless set, 1 to 2**50.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("xsbench", locals())
 
@@ -328,16 +241,6 @@ def dlrm(
     - batches: batches of 64 samples; 5,000 unless set, 1 to 2**40.
     - zipf: skew of the indices in hundredths: 0 for uniform, 99 as in YCSB; 0 unless set, 0 to
       99.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("dlrm", locals())
 
@@ -358,16 +261,6 @@ def stream(
     - footprint: memory that its data take, to within a few percent; 8GiB unless set, 4,096 to
       2**36.
     - iterations: passes of the four kernels (NTIMES); 10 unless set, 1 to 1MiB.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("stream", locals())
 
@@ -391,16 +284,6 @@ def kv(
     - operations: reads and updates; 20,000,000 unless set, 1 to 2**50.
     - reads: reads in a hundred operations (YCSB workload A: 50, B: 95, C: 100); 95 unless set,
       0 to 100.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("kv", locals())
 
@@ -420,16 +303,6 @@ def pointer_chase(
 
     - pages: pages of the chain; 100,000 unless set, 1 to 256MiB.
     - loads: loads; 10,000,000 unless set, 0 to 2**60.
-    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
-    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
-      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
-    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
-      0 to 2**40.
-    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
-    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
-      unless set, 1 to 2**60.
-    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
-      unless set, 1 to 1,024.
     """
     return workload("pointer-chase", locals())
 
