@@ -10,7 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
     let [trace, walks] = ["trace", "walks"]
         .map(|kind| directory.join(format!("pagelab-fuzz-{}.{kind}", std::process::id())));
     let memory = (bytes.len() % 2 == 1).then_some(1 << 20);
-    let recorded = record(bytes, &trace, &walks, &Metadata::default(), memory);
+    let recorded = record(bytes, &trace, &walks, &Metadata::default(), memory, &[]);
     if let Ok(recorded) = recorded {
         let mut reader = TraceReader::open(&trace).expect("a trace just written");
         let (mut batch, mut accesses) = (Batch::default(), 0);

@@ -116,12 +116,20 @@ def finish_recording(words: Path, output: Path, keep: bool, progress: Callable[.
     They are removed when all of them are in the trace, unless it is to `keep` them. Raises Error.
     """
 
-def record_guest(report: int, trace: Path, walks: Path, metadata: str, memory: int | None) -> str:
+def record_guest(
+    report: int,
+    trace: Path,
+    walks: Path,
+    metadata: str,
+    memory: int | None,
+    symbols: Path | None,
+) -> str:
     """Writes a trace, and a list of walks, of what linux/guest/system.c reports.
 
     `report` is a descriptor, which is closed; it is read until it ends. `metadata` is a JSON object
     of strings. All spaces are one process, by
-    physical addresses, if the guest's `memory` is given, in bytes. Returns the JSON of
+    physical addresses, if the guest's `memory` is given, in bytes. `symbols` is the
+    kernel's System.map, which names its functions. Returns the JSON of
     `pagelab.linux.recording.Recorded`. Raises Error.
     """
 

@@ -227,3 +227,15 @@ def test_why_nothing_was_recorded_is_said_with_how_the_guest_ended(
     for trace in (tmp_path / "no-such-folder" / "trace", tmp_path):
         with pytest.raises(PagelabError, match=f"cannot write {trace}: "):
             recording.record(layout.find(), machine, ["true"], trace)
+
+
+def test_functions_of_the_kernel_are_named(recorded: Recording) -> None:
+    done = subprocess.run(
+        [*PAGELAB, "simulate", "-d", "radix", "--json", str(recorded.trace)],
+        capture_output=True,
+        check=True,
+    )
+    lines = json.loads(done.stdout)["lines"]
+    named = {line["function"] for line in lines if line["object"] == "[kernel]"}
+    # The program touches pages that are not mapped.
+    assert {"exc_page_fault", "handle_mm_fault"} <= named

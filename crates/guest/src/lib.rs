@@ -9,12 +9,14 @@ mod physical;
 mod record;
 mod spaces;
 mod stream;
+mod symbols;
 #[cfg(test)]
 mod tests;
 
 pub use judge::{Judged, judge};
 pub use list::{WalkLines, WalkList};
 pub use record::{Recorded, record};
+pub use symbols::symbols;
 
 use pagelab_addr::PageSize;
 use std::io;

@@ -38,7 +38,8 @@ pub struct Recorded {
 ///
 /// Each address space is a process of the trace, with one thread. Its pages are mapped when the
 /// guest's processor first walks to them and unmapped when it finds them gone. Or all is in one process, by
-/// addresses in the guest's `memory` of so many bytes, as caches see it; only the kernel's code has its own.
+/// addresses in the guest's `memory` of so many bytes, as caches see it; only the kernel's code has its own. Functions
+/// of the kernel have the names of `symbols`, the address where each begins, in order ([`symbols`]).
 ///
 /// # Errors
 /// When the report is not understood, or a file cannot be written.
@@ -48,6 +49,7 @@ pub fn record(
     walks: &Path,
     metadata: &Metadata,
     memory: Option<u64>,
+    symbols: &[(u64, String)],
 ) -> Result<Recorded, GuestError> {
     let mut stream = Stream::new(BufReader::with_capacity(1 << 20, input))?;
     let writer = TraceWriter::create(trace, metadata).map_err(failed(trace.display()))?;
@@ -71,7 +73,7 @@ pub fn record(
     while let Some(record) = stream.next()? {
         recording.take(record, trace)?;
     }
-    recording.finish(trace, walks)
+    recording.finish(trace, walks, symbols)
 }
 
 struct Recording {
@@ -213,8 +215,16 @@ impl Recording {
         Ok(())
     }
 
-    fn finish(mut self, trace: &Path, walks: &Path) -> Result<Recorded, GuestError> {
-        let last = self.read(true).and_then(|()| self.flush());
+    fn finish(
+        mut self,
+        trace: &Path,
+        walks: &Path,
+        symbols: &[(u64, String)],
+    ) -> Result<Recorded, GuestError> {
+        let read = self.read(true);
+        let functions = self.processor.functions(symbols);
+        self.batch.definitions.extend(functions);
+        let last = read.and_then(|()| self.flush());
         last.map_err(failed(trace.display()))?;
         if let Some(writer) = self.trace.take() {
             writer.finish().map_err(failed(trace.display()))?;

@@ -1,9 +1,11 @@
 //! A guest of a few lines, whose memory is a map from addresses to words.
 
 use crate::stream::{Record, Stream};
-use crate::{EntryRead, GuestWalk, Hashed, Purpose, Range, WalkLines, WalkList, judge, record};
+use crate::{
+    EntryRead, GuestWalk, Hashed, Purpose, Range, WalkLines, WalkList, judge, record, symbols,
+};
 use pagelab_addr::PageSize;
-use pagelab_events::{Batch, Control, Metadata, Source, TraceReader};
+use pagelab_events::{Batch, CodeTable, Control, Metadata, Source, TraceReader};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
@@ -317,7 +319,15 @@ fn a_report_becomes_a_trace_and_a_list() {
     words.extend(block(2, 0x50_0000, &[CHASE]));
     words.extend([access(0, 0, 0), 0x7000_0200]);
     words.extend([2, 100, 200]);
-    let recorded = record(&bytes(&words)[..], &trace, &list, &Metadata::new(), None).unwrap();
+    let recorded = record(
+        &bytes(&words)[..],
+        &trace,
+        &list,
+        &Metadata::new(),
+        None,
+        &[],
+    )
+    .unwrap();
     let counts = (
         recorded.accesses,
         recorded.by_kernel,
@@ -380,6 +390,7 @@ fn a_page_is_one_wherever_it_is_mapped() {
         &list,
         &Metadata::new(),
         Some(1 << 20),
+        &[],
     )
     .unwrap();
     let told = events(&trace);
@@ -387,6 +398,41 @@ fn a_page_is_one_wherever_it_is_mapped() {
     let of_user = "0 100000005018 8 0 0".to_owned();
     let of_kernel = "0 100000005018 4008 0 0".to_owned();
     assert_eq!(told[1..], [of_user.clone(), of_user, of_kernel]);
+}
+
+#[test]
+fn functions_of_the_kernel_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, list) = (folder.path().join("trace"), folder.path().join("walks"));
+    let map =
+        "ffffffff81000000 T startup\nffffffff81000100 t fault\n\nffffffff81000200 D data\nx T y\n";
+    let symbols = symbols(map.as_bytes()).unwrap();
+    let mut words = vec![1 | 12 << 13, 0x7000, 0x1000, 0x5000];
+    for (number, pc) in [0x40_0000, 0xffff_ffff_8100_0110, 0xffff_ffff_8100_0020]
+        .into_iter()
+        .enumerate()
+    {
+        words.extend(block(number as u64, pc, &[LOAD]));
+        words.extend([3 << 5, 0x7000]);
+    }
+    record(
+        &bytes(&words)[..],
+        &trace,
+        &list,
+        &Metadata::new(),
+        None,
+        &symbols,
+    )
+    .unwrap();
+    let mut reader = TraceReader::open(&trace).unwrap();
+    let (mut batch, mut code) = (Batch::default(), CodeTable::default());
+    while reader.next_batch(&mut batch).unwrap() {
+        for definition in &batch.definitions {
+            code.define(definition.clone());
+        }
+    }
+    let names: Vec<_> = (0..3).map(|block| code.function(block)).collect();
+    assert_eq!(names, [None, Some("fault"), Some("startup")]);
 }
 
 /// Addresses of five levels of page tables have more bits than four.
@@ -398,7 +444,15 @@ fn addresses_of_five_levels_are_whole() {
     let mut words = vec![1 | 12 << 13, far, 0x1000, 0x5560];
     words.extend(block(0, 0xffff_ffff_8100_0000, &[LOAD]));
     words.extend([3 << 5, far]);
-    record(&bytes(&words)[..], &trace, &list, &Metadata::new(), None).unwrap();
+    record(
+        &bytes(&words)[..],
+        &trace,
+        &list,
+        &Metadata::new(),
+        None,
+        &[],
+    )
+    .unwrap();
     let last = events(&trace).pop().unwrap();
     assert_eq!(last, "0 ff11000001234560 4008 0 0");
 }

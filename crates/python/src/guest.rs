@@ -5,6 +5,7 @@ use pagelab_events::Metadata;
 use pagelab_guest::{GuestError, WalkLines};
 use pyo3::prelude::*;
 use std::fs::File;
+use std::io::BufReader;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
@@ -12,10 +13,10 @@ use std::path::Path;
 pub(crate) fn record(
     py: Python<'_>,
     report: RawFd,
-    trace: &Path,
-    walks: &Path,
+    (trace, walks): (&Path, &Path),
     metadata: &str,
     memory: Option<u64>,
+    symbols: Option<&Path>,
 ) -> PyResult<String> {
     if report < 0 {
         return Err(error("no descriptor"));
@@ -23,7 +24,14 @@ pub(crate) fn record(
     let metadata = Metadata(serde_json::from_str(metadata).map_err(error)?);
     // SAFETY: the caller gives the descriptor away (_core.pyi says so), and no longer uses it.
     let report = File::from(unsafe { OwnedFd::from_raw_fd(report) });
-    let recorded = py.detach(|| pagelab_guest::record(report, trace, walks, &metadata, memory));
+    let symbols = match symbols {
+        Some(path) => File::open(path)
+            .and_then(|map| pagelab_guest::symbols(BufReader::new(map)))
+            .map_err(|why| error(format!("{}: {why}", path.display())))?,
+        None => Vec::new(),
+    };
+    let recorded =
+        py.detach(|| pagelab_guest::record(report, trace, walks, &metadata, memory, &symbols));
     let recorded = recorded.map_err(error)?;
     let json = serde_json::json!({
         "accesses": recorded.accesses,

@@ -224,8 +224,16 @@ mod _core {
         walks: PathBuf,
         metadata: &str,
         memory: Option<u64>,
+        symbols: Option<PathBuf>,
     ) -> PyResult<String> {
-        super::guest::record(py, report, &trace, &walks, metadata, memory)
+        super::guest::record(
+            py,
+            report,
+            (&trace, &walks),
+            metadata,
+            memory,
+            symbols.as_deref(),
+        )
     }
 
     #[pyfunction]

@@ -1,9 +1,9 @@
 //! The only processor of a machine, told block by block: a guest's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use pagelab_events::{Batch, Flow};
+use pagelab_events::{Batch, Definition, Flow};
 use pagelab_recorder_wire::block::{Block, Entry, Prefetch, Reporting};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
@@ -20,8 +20,8 @@ pub struct Processor {
     plans: Vec<Plan>,
     ways: Ways,
     code: CodeBook,
-    /// For each block of the code book: the kernel's.
-    kernel: Vec<bool>,
+    /// Addresses of the blocks of the code book.
+    places: Vec<u64>,
     in_kernel: bool,
     /// Pages of five levels of page tables, whose numbers have more bits than a word has room for: by those it has.
     far: HashMap<u64, u64>,
@@ -43,7 +43,7 @@ impl Default for Processor {
             plans: Vec::new(),
             ways: Ways::default(),
             code: CodeBook::default(),
-            kernel: Vec::new(),
+            places: Vec::new(),
             in_kernel: false,
             far: HashMap::new(),
             words: Vec::new(),
@@ -137,7 +137,7 @@ impl Processor {
                     number,
                     process,
                     &mut self.plans,
-                    (&mut self.ways, &mut self.code, &mut self.kernel),
+                    (&mut self.ways, &mut self.code, &mut self.places),
                     batch,
                 ),
                 Stop::Full => {}
@@ -150,6 +150,29 @@ impl Processor {
             self.thread.finish_block(&self.plans, batch);
         }
         self.say_whose(batch, start, flow);
+    }
+
+    /// Functions of the kernel by name, each with its blocks, given where they begin, in order.
+    pub fn functions(&self, symbols: &[(u64, String)]) -> Vec<Definition> {
+        let mut blocks: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (block, &pc) in self
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(_, pc)| is_kernel(**pc))
+        {
+            let after = symbols.partition_point(|&(start, _)| start <= pc);
+            if let Some((_, name)) = after.checked_sub(1).and_then(|at| symbols.get(at)) {
+                blocks.entry(name).or_default().push(block as u32);
+            }
+        }
+        let named = blocks
+            .into_iter()
+            .map(|(name, blocks)| Definition::Function {
+                name: name.to_owned(),
+                blocks: blocks.into(),
+            });
+        named.collect()
     }
 
     fn whole(&self, address: u64) -> u64 {
@@ -177,10 +200,14 @@ impl Processor {
             }
             at = end as usize;
             if let Some(Flow::Block(block)) = entry {
-                self.in_kernel = self.kernel.get(block as usize) == Some(&true);
+                self.in_kernel = (self.places.get(block as usize)).is_some_and(|&pc| is_kernel(pc));
             }
         }
     }
+}
+
+fn is_kernel(pc: u64) -> bool {
+    pc >> 63 != 0
 }
 
 /// An address of 48 bits with its upper ones, in four levels of page tables.
@@ -197,7 +224,7 @@ fn meet(
     number: usize,
     process: u32,
     plans: &mut [Plan],
-    (ways, code, kernel): (&mut Ways, &mut CodeBook, &mut Vec<bool>),
+    (ways, code, places): (&mut Ways, &mut CodeBook, &mut Vec<u64>),
     batch: &mut Batch,
 ) {
     let plan = &mut plans[number];
@@ -206,9 +233,9 @@ fn meet(
     code.define(plan, process, None, batch);
     let pc = plan.block.pc;
     if let Some(code) = plan.code
-        && code.block as usize >= kernel.len()
+        && code.block as usize >= places.len()
     {
-        kernel.push(pc >> 63 != 0);
+        places.push(pc);
     }
     for number in anew {
         let plan = &mut plans[number];

@@ -15,6 +15,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
+/// Object of a guest's kernel, as tools name it.
+const KERNEL: &str = "[kernel]";
+
 /// Finds out where the instructions of a trace are from.
 pub struct Symbols<'a> {
     code: &'a CodeTable,
@@ -53,11 +56,13 @@ impl<'a> Symbols<'a> {
         let block = &self.code.blocks()[instruction.block as usize];
         let Some(number) = block.file.checked_sub(1) else {
             let named = self.code.function(instruction.block).map(str::to_owned);
+            let of_kernel = named.is_some() && block.pc >> 63 == 1;
             // The address is the name where nothing else was ever known (ChampSim's traces).
             let address = || (block.lengths[..] == [0]).then(|| format!("{:#x}", block.pc));
             let function = named.or_else(address);
             let line = self.code.line(site);
             return Origin {
+                object: of_kernel.then(|| KERNEL.to_owned()),
                 function,
                 file: line.map(|(path, _)| path.to_owned()),
                 line: line.map(|(_, line)| line),

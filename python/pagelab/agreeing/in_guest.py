@@ -13,6 +13,7 @@ from pagelab.agreeing.setting import Setting
 from pagelab.errors import PagelabError
 from pagelab.linux import guest, manager
 from pagelab.linux.build import build_program
+from pagelab.linux.build import symbols as symbols_of
 from pagelab.linux.layout import Layout
 
 _SETTINGS = "/sys/kernel/mm/transparent_hugepage"
@@ -175,10 +176,7 @@ def numbers(text: str) -> dict[str, int]:
 
 def addresses(image: Path) -> dict[str, int]:
     """Addresses of the functions that are counted; the kernel's place is not random."""
-    symbols = next(
-        (folder / "System.map" for folder in image.parents if (folder / "System.map").exists()),
-        None,
-    )
+    symbols = symbols_of(image)
     if symbols is None:
         raise PagelabError(
             f"{image} has no System.map beside it: build it by `pagelab linux build`"

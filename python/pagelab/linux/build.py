@@ -230,6 +230,12 @@ def install_for_modules(layout: Layout, folder: Path) -> None:
     capture([*argv, f"KBUILD_RUN_COMMAND={script} {folder}"], env=_environment(layout))
 
 
+def symbols(image: Path) -> Path | None:
+    """System.map of a kernel that was built, if it is there."""
+    places = (folder / "System.map" for folder in image.parents)
+    return next((place for place in places if place.exists()), None)
+
+
 def build_program(layout: Layout, source: Path, *flags: str) -> Path:
     """Build a program in C, or what `flags` make of it, when it is older than its source."""
     binary = layout.work / "programs" / source.parent.name / source.stem

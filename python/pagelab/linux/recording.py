@@ -121,10 +121,13 @@ def record(
     marks = build.build_program(where, guest_files / "between-marks.c", "-static")
     metadata = json.dumps({"command": " ".join(command), "recorder": "pagelab linux record"})
     memory = machine.memory << 20 if physical else None
+    symbols = build.symbols(machine.image)
     read, write = os.pipe()
     # It is closed in any case: else nothing would end the reading.
     with ThreadPoolExecutor(max_workers=1) as reader, os.fdopen(write, "wb") as report:
-        reading = reader.submit(_core.record_guest, read, trace, walks_of(trace), metadata, memory)
+        reading = reader.submit(
+            _core.record_guest, read, trace, walks_of(trace), metadata, memory, symbols
+        )
         result = guest.run(
             replace(machine, cpus=1, plugin=plugin, report=report),
             [str(marks), *command],
