@@ -252,6 +252,8 @@ class Reclaim(Model):
     files_written: Natural
     files_read: Natural
     reactivated: Natural
+    underused_splits: Natural = 0
+    zeros_freed: Natural = 0
     in_swap: Natural
     device_ns: Natural
 

@@ -28,6 +28,9 @@ def _said(run: Run) -> str:
     )
     if reclaim.files_read:
         text += f", pages of files read again {reclaim.files_read:,}"
+    if reclaim.underused_splits:
+        zeros = units.size(reclaim.zeros_freed * 4096)
+        text += f"; {reclaim.underused_splits:,} huge pages gave {zeros} of zeros back"
     return text
 
 

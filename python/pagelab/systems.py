@@ -14,7 +14,14 @@ KERNELS = {
 }
 
 # Keys of `memory.reclaim`; other settings of a kernel are khugepaged's.
-_RECLAIM = ("max_bytes", "swap_bytes", "read_us", "write_us", "swappiness")
+_RECLAIM = (
+    "max_bytes",
+    "swap_bytes",
+    "read_us",
+    "write_us",
+    "shrink_underused",
+    "swappiness",
+)
 
 
 def listed() -> list[tuple[str, str]]:

@@ -175,6 +175,12 @@ impl OsConfig {
         if let Some(reclaim) = &self.reclaim {
             reclaim.validate()?;
         }
+        require(
+            self.khugepaged.is_some()
+                || !self.reclaim.is_some_and(|reclaim| reclaim.shrink_underused),
+            "reclaim.shrink_underused",
+            "khugepaged is off, whose max_ptes_none decides".to_owned(),
+        )?;
         for (key, is_on) in [
             ("khugepaged", self.khugepaged.is_some()),
             ("reclaim", self.reclaim.is_some()),

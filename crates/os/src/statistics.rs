@@ -164,9 +164,15 @@ pub struct ReclaimStatistics {
     pub files_read: u64,
     /// Pages that came back so soon that they are active at once (`workingset_activate`).
     pub reactivated: u64,
+    /// Pages of 2 MiB that were split since they were mostly zeros (`thp_underused_split_page`).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub underused_splits: u64,
+    /// Pages of zeros given back by these splits.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub zeros_freed: u64,
     /// Pages in the swap device now.
     pub in_swap: u64,
-    /// Time of reading and writing them, in nanoseconds.
+    /// Time in which programs read and wrote them, in nanoseconds.
     pub device_ns: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     AccountingStatistics, Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy,
     Placement, ReclaimStatistics,
 };
-use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
+use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn, Vpn};
 use pagelab_events::Control;
 use pagelab_translation::{Page, PageTable};
 
@@ -185,6 +185,18 @@ impl Os {
     /// True if page walks have to say which pages they found.
     pub fn tells_accesses(&self) -> bool {
         self.frames.manager().interval_ns().is_some() || self.frames.tells_accesses()
+    }
+
+    /// True if stores have to be noted.
+    #[inline]
+    pub fn notes_stores(&self) -> bool {
+        self.frames.notes_stores()
+    }
+
+    /// Notes that a page is stored to, before it is.
+    #[inline]
+    pub fn note_store(&mut self, asid: Asid, vpn: Vpn) {
+        self.frames.note_store(asid, vpn);
     }
 
     /// Sets the accessed bit of the page in a frame, as a page walk does.

@@ -432,14 +432,25 @@ proptest! {
         accounting in prop_oneof![Just(Accounting::PerPage), Just(Accounting::MmOwner), Just(Accounting::FolioMap)],
         max_pages in prop_oneof![48u64..160, 160u64..1500],
         swap_pages in prop_oneof![3 => Just(None), 1 => (0u64..600).prop_map(Some)],
+        max_ptes_none in prop_oneof![1 => Just(None), 1 => (0u32..511).prop_map(Some)],
         steps in steps(1..60).prop_map(without_files),
     ) {
         let reclaim = ReclaimConfig {
             max_bytes: Some(max_pages * PAGE_BYTES),
             swap_bytes: swap_pages.map(|pages| pages * PAGE_BYTES),
+            shrink_underused: max_ptes_none.is_some(),
             ..ReclaimConfig::default()
         };
-        let config = OsConfig { accounting, reclaim: Some(reclaim), ..config(policy, 0.1) };
+        let khugepaged = max_ptes_none.map(|max_ptes_none| KhugepagedConfig {
+            max_ptes_none,
+            ..KhugepagedConfig::default()
+        });
+        let config = OsConfig {
+            accounting,
+            khugepaged,
+            reclaim: Some(reclaim),
+            ..config(policy, 0.1)
+        };
         with_table!(design, reads_back_from_swap(os(config, pagelab_os::Placement::Buddy), &steps));
     }
 

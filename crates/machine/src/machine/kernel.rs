@@ -6,7 +6,7 @@ use crate::error::RunError;
 use crate::machine::gib_cache::GibCache;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_BYTES, PAGE_SHIFT, PageDirectory, PageSize, VirtAddr, Vpn};
-use pagelab_events::{Control, Touch};
+use pagelab_events::{Control, Op, Touch};
 use pagelab_os::{Effects, Invalidation, Os};
 use pagelab_translation::Page;
 
@@ -159,6 +159,17 @@ impl<M: Mmu> Machine<M> {
         let (kernel, migration) = self.costs.of(&self.effects);
         let shootdown = self.shootdown(u32::from(page.asid.0));
         (self.costs.fault + kernel + shootdown, migration)
+    }
+
+    /// Tells the operating system which pages a chunk stores to.
+    #[cold]
+    pub(super) fn note_stores(&mut self, asid: Asid, addr: &[u64], op: &[Op]) {
+        for (&addr, op) in addr.iter().zip(op).filter(|(_, op)| op.is_store()) {
+            let last = addr.saturating_add(u64::from(op.size()).saturating_sub(1));
+            for page in addr >> PAGE_SHIFT..=last >> PAGE_SHIFT {
+                self.os.note_store(asid, Vpn(page));
+            }
+        }
     }
 
     /// Has a page moved that is costly to walk for.

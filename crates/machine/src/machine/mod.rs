@@ -299,6 +299,9 @@ impl<M: Mmu> Machine<M> {
     ) -> Result<(), RunError> {
         let core = self.current_core();
         let asid = Os::asid(process)?;
+        if self.os.notes_stores() {
+            self.note_stores(asid, addr, op);
+        }
         let machine = &mut *self;
         dispatch_released!(machine.level, <S>[M: Mmu](
             machine: &mut Machine<M>,

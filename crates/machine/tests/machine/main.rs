@@ -33,6 +33,7 @@ mod replacement;
 mod revelator;
 mod same_bits;
 mod shootdowns;
+mod short_memory;
 mod streams;
 mod strides;
 mod tiers;

@@ -31,6 +31,9 @@ impl<T: PageTable> Call<'_, T> {
                 return Ok(());
             }
             self.mapper.frames.hide(object, REGION);
+            for vpn in (at..at + REGION).map(Vpn) {
+                self.mapper.frames.note_store(asid, vpn);
+            }
             self.change_vmas(asid, at..at + REGION, |vma| {
                 (vma.backing, vma.object) = (Backing::Anonymous, None);
             });

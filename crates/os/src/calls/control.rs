@@ -89,6 +89,7 @@ impl<T: PageTable> Call<'_, T> {
             }
             Control::Skipped { .. } => {
                 self.space(asid).skipped = true;
+                self.mapper.frames.note_unseen_stores(asid);
                 Ok(())
             }
         }
@@ -152,6 +153,7 @@ impl<T: PageTable> Call<'_, T> {
     fn zap(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
         self.mapper.split_at(asid, range.start)?;
         self.mapper.split_at(asid, range.end)?;
+        self.mapper.frames.forget_stores(asid, &range);
         self.mapper.unmap(asid, range);
         Ok(())
     }
@@ -339,6 +341,7 @@ impl<T: PageTable> Call<'_, T> {
         let removed = self.space(asid).vmas.remove(0..u64::MAX);
         let stale = self.mapper.effects.invalidations.len();
         self.mapper.unmap(asid, 0..u64::MAX);
+        self.mapper.frames.forget_all_stores(asid);
         // The whole address space is invalidated; its pages need not be one by one.
         self.mapper.effects.invalidations.truncate(stale);
         self.mapper.effects.flush(asid);

@@ -99,6 +99,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Maps the parent's pages of a private VMA in the child too, read-only in both.
     fn share(&mut self, parent: Asid, child: Asid, vma: &Vma) -> Result<(), OsError> {
         self.frames.share_swapped(parent, child, vma.start..vma.end);
+        (self.frames).share_stores(parent, child, &(vma.start..vma.end));
         let mut entries = self.forked(child);
         let mut at = vma.start;
         while let Some(run) = self.table.next_mapped(parent, at..vma.end) {

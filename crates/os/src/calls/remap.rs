@@ -89,6 +89,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Moves the pages of a range to where nothing is mapped.
     fn move_pages(&mut self, asid: Asid, old: Range<u64>, to: u64) -> Result<(), OsError> {
         self.frames.move_swapped(asid, old.clone(), to);
+        self.frames.move_stores(asid, &old, to);
         let mut at = old.start;
         while let Some(run) = self.table.next_mapped(asid, at..old.end) {
             let distance = to.wrapping_sub(old.start);

@@ -15,6 +15,11 @@ impl<T: PageTable> Call<'_, T> {
         range: Range<u64>,
         touch: Touch,
     ) -> Result<(), OsError> {
+        if matches!(touch, Touch::Stored | Touch::Present) {
+            for vpn in range.clone().map(Vpn) {
+                self.mapper.frames.note_store(asid, vpn);
+            }
+        }
         let before = OutsideStatistics::of(self.mapper.statistics);
         let mut at = range.start;
         let mut done = Ok(());

@@ -95,6 +95,9 @@ impl<T: PageTable> Call<'_, T> {
             )
         };
         self.mapper.statistics.stray_touches += u64::from(announced && stack.is_none());
+        if !announced {
+            self.mapper.frames.note_unseen_stores(page.asid);
+        }
         self.add_vma(page.asid, vma)?;
         self.place_eagerly(page.asid, &vma)?;
         Ok(self.space(page.asid).vmas.find(at).unwrap_or(vma))
@@ -190,6 +193,9 @@ impl<T: PageTable> Mapper<'_, T> {
                     return Ok(size);
                 }
             } else if self.map_large(vma, first, size, writable)? {
+                if size == PageSize::Large2M && vma.backing == Backing::Anonymous {
+                    self.defer_split(first);
+                }
                 self.count_mapped(vma, size);
                 return Ok(size);
             }
@@ -381,6 +387,9 @@ impl<T: PageTable> Mapper<'_, T> {
             if !self.part_from(vma, page, self.translation(page)) {
                 return Err(self.out_of_memory("a page of data"));
             }
+        }
+        if size == PageSize::Large2M {
+            self.defer_split(first);
         }
         self.effects.blocks_given += 1;
         self.effects.count_zeroed(size);

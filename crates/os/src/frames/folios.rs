@@ -103,6 +103,12 @@ impl Folios {
         folio.is_some_and(|folio| folio.reserved.is_some())
     }
 
+    /// True if a folio has pages that nobody maps.
+    pub(crate) fn is_partly_mapped(&self, head: Pfn) -> bool {
+        let folio = self.by_head.get(&head.0);
+        folio.is_some_and(|folio| folio.unmapped > 0)
+    }
+
     pub(crate) fn has(&self, head: Pfn) -> bool {
         self.by_head.contains_key(&head.0)
     }

@@ -170,6 +170,7 @@ impl<T: PageTable> Mapper<'_, T> {
             return Err(error);
         }
         self.frames.add_page(block, first);
+        self.defer_split(first);
         self.count_collapse(SIZE.order(), copied);
         Ok(true)
     }

@@ -26,6 +26,10 @@ pub struct ReclaimConfig {
     pub read_us: f64,
     /// Time to write one, in microseconds.
     pub write_us: f64,
+    /// Pages of 2 MiB of which more than `khugepaged.max_ptes_none` pages hold zeros are split, and zeros given back
+    /// (/sys/kernel/mm/transparent_hugepage/shrink_underused).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shrink_underused: bool,
     /// Readiness to swap rather than to drop pages of files (vm.swappiness): 0 to 200.
     pub swappiness: u32,
 }
@@ -37,6 +41,7 @@ impl Default for ReclaimConfig {
             swap_bytes: None,
             read_us: 80.0,
             write_us: 20.0,
+            shrink_underused: false,
             swappiness: 60,
         }
     }

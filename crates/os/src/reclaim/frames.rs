@@ -53,6 +53,9 @@ impl FrameTable {
     pub(crate) fn unlist(&mut self, head: Pfn, order: u32) {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.lru.remove(head, 1 << order);
+            if let Some(queue) = &mut reclaim.split_queue {
+                queue.remove(head, order);
+            }
         }
     }
 
@@ -61,6 +64,9 @@ impl FrameTable {
         let Some(reclaim) = &mut self.reclaim else {
             return;
         };
+        if let Some(queue) = &mut reclaim.split_queue {
+            queue.remove(head, order);
+        }
         let Some(list) = reclaim.lru.remove(head, 1 << order) else {
             return;
         };
@@ -100,6 +106,9 @@ impl FrameTable {
     pub(crate) fn list_moved(&mut self, from: Pfn, to: Pfn) {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.lru.moved(from, to);
+            if let Some(queue) = &mut reclaim.split_queue {
+                queue.moved(from, to);
+            }
         }
     }
 

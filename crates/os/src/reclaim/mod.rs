@@ -1,14 +1,18 @@
 //! Memory that is short: the pages used least lately leave it, for a swap device or for the files they are of.
 //!
 //! lru.rs has the lists and decides between them, frames.rs keeps them, shrink.rs takes pages off them, lazy.rs has
-//! those that need not be written, and swap.rs brings back what was swapped out.
+//! those that need not be written, and swap.rs brings back what was swapped out. underused.rs takes the zeros of large
+//! pages, with split_queue.rs and stores.rs.
 
 mod config;
 mod frames;
 mod lazy;
 mod lru;
 mod shrink;
+mod split_queue;
+mod stores;
 mod swap;
+mod underused;
 
 pub use config::ReclaimConfig;
 
@@ -16,6 +20,7 @@ use crate::error::require;
 use crate::{OsConfig, OsConfigError, Placement};
 use lru::Lru;
 use pagelab_addr::{Asid, PAGE_SHIFT};
+use split_queue::SplitQueue;
 use std::collections::{BTreeMap, HashMap};
 
 /// Pages that left memory, the lists of those that are in it, and their limit.
@@ -35,6 +40,8 @@ pub(crate) struct Reclaim {
     dropped: HashMap<u32, u64>,
     /// The same of shared anonymous memory, which is in the swap device (`shmem_writepage`).
     swapped_slots: HashMap<u32, u64>,
+    /// Pages of 2 MiB that may be mostly zeros, where that is asked.
+    split_queue: Option<SplitQueue>,
 }
 
 impl Reclaim {
@@ -54,6 +61,7 @@ impl Reclaim {
             swapped: BTreeMap::new(),
             dropped: HashMap::new(),
             swapped_slots: HashMap::new(),
+            split_queue: SplitQueue::new(os),
             config,
         }))
     }

@@ -3,7 +3,7 @@
 //! A program that needs memory takes it itself, as a cgroup at its limit does (`try_charge_memcg`): there is no kswapd.
 
 use super::lru::Kind;
-use crate::pages::mapper::{Mapper, offset_by};
+use crate::pages::mapper::Mapper;
 use crate::statistics::ReclaimStatistics;
 use pagelab_addr::{Asid, PageSize, Pfn};
 use pagelab_translation::{Page, PageTable};
@@ -60,6 +60,7 @@ impl<T: PageTable> Mapper<'_, T> {
         for spares in [true, false] {
             for priority in (0..=FIRST_PRIORITY).rev() {
                 taken += self.shrink_lists(priority, wanted - taken, spares);
+                self.shrink_underused(priority);
                 if taken >= wanted {
                     break;
                 }
@@ -73,7 +74,7 @@ impl<T: PageTable> Mapper<'_, T> {
         }
     }
 
-    fn counts(&mut self) -> &mut ReclaimStatistics {
+    pub(super) fn counts(&mut self) -> &mut ReclaimStatistics {
         self.statistics.reclaim.get_or_insert_default()
     }
 
@@ -325,9 +326,13 @@ impl<T: PageTable> Mapper<'_, T> {
             mapped += u64::from(size.base_pages()) * u64::from(!owners.is_empty());
             for page in owners {
                 self.unmap_evicted(page, pfn, size);
-                let pages = (0..size.base_pages()).map(|offset| offset_by(page, offset));
-                if let (Some(reclaim), Some(age)) = (&mut self.frames.reclaim, age) {
-                    let left = pages.map(|page| ((page.asid, page.vpn.0), age));
+                let range = page.vpn.0..page.vpn.0 + u64::from(size.base_pages());
+                let Some(age) = age else {
+                    self.frames.forget_stores(page.asid, &range);
+                    continue;
+                };
+                if let Some(reclaim) = &mut self.frames.reclaim {
+                    let left = range.map(|vpn| ((page.asid, vpn), age));
                     reclaim.swapped.extend(left);
                 }
             }

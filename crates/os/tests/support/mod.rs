@@ -234,6 +234,7 @@ impl<T: PageTable> Machine<T> {
     /// Stores to a page.
     pub fn store(&mut self, process: u32, vpn: u64, contents: u64) -> Result<(), OsError> {
         let page = self.page(process, vpn);
+        self.os.note_store(page.asid, page.vpn);
         let found = self.access(page, true);
         self.processes.touch(process, vpn);
         let translation = found?;
