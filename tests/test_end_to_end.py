@@ -311,6 +311,27 @@ def test_memory_that_huge_pages_take_comes_back(tmp_path: Path) -> None:
     assert run["os"]["resident_bytes"] == pages * 4096
 
 
+def test_kswapd_takes_what_a_program_would_wait_for(tmp_path: Path) -> None:
+    stores = "".join(
+        f"S,{0x7F0000000000 + 4096 * page + 8 * word:x},8,9,0\n"
+        for page in range(20_000)
+        for word in range(20)
+    )
+    (tmp_path / "t.csv").write_text(f"map,7f0000000000,{20_000 * 4096}\n" + stores)
+    small = ("--set", "memory.utilisation=0", "--set", "memory.memory_bytes=64MiB")
+    alone, helped = (
+        simulated(
+            tmp_path,
+            *("-m", "dpt-paper", "-t", "t.csv", *small),
+            *("-d", f"radix:os=linux:write_us=0.1{kswapd}"),
+        )
+        for kswapd in ("", ":kswapd=true")
+    )
+    assert alone["os"]["reclaim"]["reclaims"] > 0 == helped["os"]["reclaim"]["reclaims"]
+    assert helped["os"]["reclaim"]["kswapd"]["taken"] >= 20_000 - (64 << 8)
+    assert helped["cycles"]["faults"] < alone["cycles"]["faults"]
+
+
 def test_one_baseline_for_all_page_sizes(tmp_path: Path) -> None:
     touches = "".join(f"S,{0x7F0000000000 + 4096 * page:x},8,9,0\n" for page in range(2048))
     (tmp_path / "t.csv").write_text(f"map,7f0000000000,{2048 * 4096}\n" + touches)

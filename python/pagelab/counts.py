@@ -230,12 +230,30 @@ class Khugepaged(Model):
     pages_zeroed: Natural
 
 
+class Kcompactd(Model):
+    """Work of kcompactd; pages are of 4 KiB."""
+
+    wakes: Natural
+    made: Natural
+    pages_moved: Natural
+
+
 class Compaction(Model):
     """Pages of 4 KiB moved together so that blocks of 2 MiB are free."""
 
     stalls: Natural
     made: Natural
     pages_moved: Natural
+    kcompactd: Kcompactd | None = None
+
+
+class Kswapd(Model):
+    """Work of kswapd; pages are of 4 KiB."""
+
+    wakes: Natural
+    scanned: Natural
+    taken: Natural
+    written: Natural
 
 
 class Reclaim(Model):
@@ -254,6 +272,7 @@ class Reclaim(Model):
     reactivated: Natural
     underused_splits: Natural = 0
     zeros_freed: Natural = 0
+    kswapd: Kswapd | None = None
     in_swap: Natural
     device_ns: Natural
 

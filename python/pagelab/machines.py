@@ -134,7 +134,7 @@ class Machine(MachineBase):
         | None = None,
         accounting: Literal["per_page", "mm_owner", "foliomap"] | None = None,
         khugepaged: Mapping[str, Any] | None = None,
-        defrag: Literal["always", "madvise", "never"] | None = None,
+        defrag: Literal["always", "defer", "defer+madvise", "madvise", "never"] | None = None,
         reclaim: Mapping[str, Any] | None = None,
         huge_code: bool | None = None,
         zero_page: bool | None = None,

@@ -18,7 +18,7 @@ def lines(comparison: Comparison) -> list[str]:
 
 def _said(run: Run) -> str:
     reclaim = run.os.reclaim
-    if reclaim is None or not reclaim.reclaims:
+    if reclaim is None or not (reclaim.reclaims or reclaim.kswapd):
         return ""
     time = run.cycles.total / run.cycles.frequency_hz
     share = units.percent(reclaim.device_ns / 1e9 / time if time else 0.0)
@@ -28,6 +28,8 @@ def _said(run: Run) -> str:
     )
     if reclaim.files_read:
         text += f", pages of files read again {reclaim.files_read:,}"
+    if reclaim.kswapd:
+        text += f"; kswapd took {reclaim.kswapd.taken:,} pages beside the program"
     if reclaim.underused_splits:
         zeros = units.size(reclaim.zeros_freed * 4096)
         text += f"; {reclaim.underused_splits:,} huge pages gave {zeros} of zeros back"
@@ -38,6 +40,9 @@ def _compacted(run: Run) -> str:
     compaction = run.os.compaction
     if compaction is None:
         return ""
+    thread = compaction.kcompactd
+    if thread and not compaction.stalls:
+        return f"kcompactd made {thread.made:,} 2 MiB blocks, moving {thread.pages_moved:,} pages"
     costs = run.machine["cost"]
     moving = compaction.pages_moved * costs["migrate_4k_ns"] / 1e9
     time = run.cycles.total / run.cycles.frequency_hz

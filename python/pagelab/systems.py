@@ -20,6 +20,9 @@ _RECLAIM = (
     "read_us",
     "write_us",
     "shrink_underused",
+    "kswapd",
+    "min_free_kbytes",
+    "watermark_scale_factor",
     "swappiness",
 )
 

@@ -40,7 +40,7 @@ pub use spaces::mapping::Mapping;
 pub use spaces::memory_map::MemoryCell;
 pub use statistics::{
     BlockStatistics, BySize, CompactionStatistics, FileStatistics, ForkStatistics,
-    HashedStatistics, KhugepagedStatistics, OsStatistics, OutsideStatistics, ReclaimStatistics,
-    SegmentStatistics,
+    HashedStatistics, KcompactdStatistics, KhugepagedStatistics, KswapdStatistics, OsStatistics,
+    OutsideStatistics, ReclaimStatistics, SegmentStatistics,
 };
-pub use system::Os;
+pub use system::{KernelThread, Os};

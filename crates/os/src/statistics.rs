@@ -137,6 +137,20 @@ pub struct CompactionStatistics {
     pub made: u64,
     /// Base pages moved.
     pub pages_moved: u64,
+    /// Work of kcompactd, where it was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kcompactd: Option<KcompactdStatistics>,
+}
+
+/// Work of kcompactd, beside that of programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KcompactdStatistics {
+    /// Times that it woke (`compact_daemon_wake`).
+    pub wakes: u64,
+    /// Blocks made.
+    pub made: u64,
+    /// Base pages moved.
+    pub pages_moved: u64,
 }
 
 /// Pages that left memory since it was short, and came back.
@@ -170,10 +184,26 @@ pub struct ReclaimStatistics {
     /// Pages of zeros given back by these splits.
     #[serde(default, skip_serializing_if = "is_none")]
     pub zeros_freed: u64,
+    /// Work of kswapd, where it is on and was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kswapd: Option<KswapdStatistics>,
     /// Pages in the swap device now.
     pub in_swap: u64,
     /// Time in which programs read and wrote them, in nanoseconds.
     pub device_ns: u64,
+}
+
+/// Work of kswapd, beside that of programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KswapdStatistics {
+    /// Times that it woke (`pageoutrun`).
+    pub wakes: u64,
+    /// Pages looked at for being taken (`pgscan_kswapd`).
+    pub scanned: u64,
+    /// Pages taken (`pgsteal_kswapd`).
+    pub taken: u64,
+    /// Pages that it wrote to the swap device or to files.
+    pub written: u64,
 }
 
 /// Mappings of files, private or shared. They get no page larger than 4 KiB.

@@ -275,8 +275,10 @@ impl Os {
     fn reclaim_statistics(&self) -> Option<ReclaimStatistics> {
         let config = self.config.reclaim?;
         let counts = self.statistics.reclaim.unwrap_or_default();
+        let aside = counts.kswapd.map_or(0, |kswapd| kswapd.written);
+        let written = counts.swapped_out + counts.files_written - aside;
         let microseconds = (counts.swapped_in + counts.files_read) as f64 * config.read_us
-            + (counts.swapped_out + counts.files_written) as f64 * config.write_us;
+            + written as f64 * config.write_us;
         Some(ReclaimStatistics {
             in_swap: self.frames.swapped_pages(),
             device_ns: (microseconds * 1e3) as u64,
@@ -320,6 +322,78 @@ impl Os {
                 effects,
             },
         }
+    }
+}
+
+/// Threads of the kernel that work beside programs, each on a processor of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelThread {
+    /// Takes pages where free memory is low.
+    Kswapd,
+    /// Moves pages together where a block of 2 MiB is wanted.
+    Kcompactd,
+}
+
+impl KernelThread {
+    /// All of them.
+    pub const ALL: [KernelThread; 2] = [KernelThread::Kswapd, KernelThread::Kcompactd];
+}
+
+impl Os {
+    /// True if there are such threads.
+    #[inline]
+    pub fn has_threads(&self) -> bool {
+        self.frames.has_kswapd() || self.frames.compaction.defrag.defers()
+    }
+
+    /// Wakes a thread, if it sleeps and has something to do. Whether it woke.
+    pub fn wake(&mut self, thread: KernelThread) -> bool {
+        let wakes = match thread {
+            KernelThread::Kswapd => self.frames.wake_kswapd(),
+            KernelThread::Kcompactd => self.frames.wake_kcompactd(),
+        };
+        if wakes {
+            let (reclaim, compaction) = (
+                &mut self.statistics.reclaim,
+                &mut self.statistics.compaction,
+            );
+            let count = match thread {
+                KernelThread::Kswapd => {
+                    let counts = reclaim.get_or_insert_default();
+                    &mut counts.kswapd.get_or_insert_default().wakes
+                }
+                KernelThread::Kcompactd => {
+                    let counts = compaction.get_or_insert_default();
+                    &mut counts.kcompactd.get_or_insert_default().wakes
+                }
+            };
+            *count += 1;
+        }
+        wakes
+    }
+
+    /// True if a thread has something to do.
+    pub fn is_awake(&self, thread: KernelThread) -> bool {
+        match thread {
+            KernelThread::Kswapd => self.frames.kswapd_is_awake(),
+            KernelThread::Kcompactd => self.frames.kcompactd_is_awake(),
+        }
+    }
+
+    /// Lets a thread do some of its work. What that was is added to `effects`.
+    pub fn work<T: PageTable>(
+        &mut self,
+        thread: KernelThread,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        effects: &mut Effects,
+    ) {
+        let mut call = self.call(table, directory, effects);
+        match thread {
+            KernelThread::Kswapd => call.mapper.kswapd(),
+            KernelThread::Kcompactd => call.mapper.kcompactd(),
+        }
+        self.account(effects);
     }
 }
 

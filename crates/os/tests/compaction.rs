@@ -4,6 +4,7 @@ mod support;
 
 use pagelab_addr::{PAGE_BYTES, Pfn};
 use pagelab_events::{Advice, Control};
+use pagelab_os::KernelThread::Kcompactd;
 use pagelab_os::{CompactionStatistics, Defrag, KhugepagedConfig, OsConfig, PagePolicy};
 use support::{Machine, MapTable, Placement, config, map};
 
@@ -126,4 +127,44 @@ fn a_collapse_waits_whatever_the_setting_is() {
     let statistics = machine.os.statistics(&machine.table);
     assert_eq!(statistics.khugepaged.unwrap_or_default().collapsed, 2);
     assert_eq!(counts(&machine).made, 2);
+}
+
+/// A block is made beside the program, for the next fault. Who waits gets one at once.
+#[test]
+fn kcompactd_makes_a_block_for_the_next_fault() {
+    for (defrag, advised, waits) in [
+        (Defrag::Defer, false, false),
+        (Defrag::Defer, true, false),
+        (Defrag::DeferMadvise, false, false),
+        (Defrag::DeferMadvise, true, true),
+    ] {
+        let mut machine = machine(fragmented(PagePolicy::THP, defrag));
+        map(&mut machine, 0, 0..6 * REGION);
+        if advised {
+            advise(&mut machine, 6, Advice::HugePage);
+        }
+        let mut given = Vec::new();
+        for region in 0..6 {
+            machine.store(0, region * REGION, region + 1).unwrap();
+            given.push(machine.os.statistics(&machine.table).anonymous.large);
+            if machine.os.wake(Kcompactd) {
+                assert!(!machine.os.wake(Kcompactd), "it is awake");
+                machine.work(Kcompactd);
+            }
+            assert!(!machine.os.is_awake(Kcompactd));
+        }
+        let counts = counts(&machine);
+        if waits {
+            assert_eq!(given, [1, 2, 3, 4, 5, 6]);
+            assert_eq!((counts.stalls, counts.kcompactd), (6, None));
+        } else {
+            // Every fault takes the block that the one before has wanted, or wants one.
+            assert_eq!(given, [0, 1, 1, 2, 2, 3]);
+            let own = counts.kcompactd.unwrap();
+            assert_eq!((own.wakes, own.made, counts.stalls), (3, 3, 0));
+            assert!(own.pages_moved > 0 && counts.pages_moved == 0);
+        }
+        machine.check();
+        machine.check_contents();
+    }
 }

@@ -120,6 +120,8 @@ impl<M: Mmu> Machine<M> {
             current: None,
             pinned: None,
             next_tick,
+            threads_until: [0; 2],
+            in_faults: 0,
             slots_per_ns,
             tells_accesses,
             flushes: !config.tlb.asids,

@@ -7,7 +7,7 @@ use crate::machine::gib_cache::GibCache;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_BYTES, PAGE_SHIFT, PageDirectory, PageSize, VirtAddr, Vpn};
 use pagelab_events::{Control, Op, Touch};
-use pagelab_os::{Effects, Invalidation, Os};
+use pagelab_os::{Effects, Invalidation, KernelThread, Os};
 use pagelab_translation::Page;
 
 impl<M: Mmu> Machine<M> {
@@ -137,7 +137,12 @@ impl<M: Mmu> Machine<M> {
             store,
             &mut self.effects,
         )?;
-        Ok(self.faulted(core, page))
+        let (kernel, migration) = self.faulted(core, page);
+        if !self.os.has_threads() {
+            return Ok((kernel, migration));
+        }
+        self.in_faults += kernel + migration;
+        Ok((kernel, migration + self.work_aside(core)))
     }
 
     /// The same of an instruction that is fetched.
@@ -170,6 +175,32 @@ impl<M: Mmu> Machine<M> {
                 self.os.note_store(asid, Vpn(page));
             }
         }
+    }
+
+    /// Lets threads of the kernel work until a core's time, each on a processor of its own. Time that the core pays for
+    /// translations that it loses.
+    #[cold]
+    pub(super) fn work_aside(&mut self, core: usize) -> u64 {
+        let now = self.cores[core].clock.now() + self.in_faults;
+        // The fault that is under way is not accounted for yet.
+        let of_fault = std::mem::take(&mut self.effects);
+        let mut paid = 0;
+        for (number, thread) in KernelThread::ALL.into_iter().enumerate() {
+            if self.os.wake(thread) {
+                self.threads_until[number] = self.threads_until[number].max(now);
+            }
+            while self.os.is_awake(thread) && self.threads_until[number] <= now {
+                self.effects.clear();
+                let (table, effects) = (self.mmu.table_mut(), &mut self.effects);
+                self.os.work(thread, table, &mut self.directory, effects);
+                self.invalidate();
+                let (busy, interrupts) = self.costs.of(&self.effects);
+                self.threads_until[number] += busy;
+                paid += interrupts;
+            }
+        }
+        self.effects = of_fault;
+        paid
     }
 
     /// Has a page moved that is costly to walk for.

@@ -126,6 +126,10 @@ pub struct Machine<M> {
     pub(crate) pinned: Option<usize>,
     /// When the memory manager or khugepaged is to work next, in slots.
     next_tick: u64,
+    /// Until when threads of the kernel are busy, in slots, in the order of [`pagelab_os::KernelThread::ALL`].
+    threads_until: [u64; 2],
+    /// Time of the chunk's faults so far, which its core's clock does not have yet, in slots.
+    in_faults: u64,
     slots_per_ns: f64,
     /// Page walks have to say which pages they found.
     tells_accesses: bool,
@@ -299,6 +303,7 @@ impl<M: Mmu> Machine<M> {
     ) -> Result<(), RunError> {
         let core = self.current_core();
         let asid = Os::asid(process)?;
+        self.in_faults = 0;
         if self.os.notes_stores() {
             self.note_stores(asid, addr, op);
         }
@@ -387,6 +392,13 @@ impl<M: Mmu> Machine<M> {
                     memory.write_back(line, now);
                 }
             });
+        }
+        if self.os.has_threads() {
+            self.in_faults = 0;
+            let paid = self.work_aside(core);
+            if paid > 0 {
+                self.kernel(core, 0, paid);
+            }
         }
         if now >= self.next_tick {
             self.tick(core)?;

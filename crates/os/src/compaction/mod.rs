@@ -1,8 +1,10 @@
 //! Free blocks of 2 MiB made by moving pages together (mm/compaction.c, Linux 6.12).
 //!
 //! Two scanners go through memory: one from below for blocks that can be emptied, one from above for free frames to
-//! move their pages to. Where they meet they begin anew.
+//! move their pages to. Where they meet they begin anew. scan.rs has them, and kcompactd.rs the thread that does it
+//! aside.
 
+mod kcompactd;
 mod scan;
 
 use crate::spaces::vma::{HugeAdvice, Vma};
@@ -16,6 +18,11 @@ use serde::{Deserialize, Serialize};
 pub enum Defrag {
     /// All faults that may have such a page.
     Always,
+    /// None: kcompactd makes a block for those to come.
+    Defer,
+    /// Faults in memory with MADV_HUGEPAGE; for others kcompactd makes a block.
+    #[serde(rename = "defer+madvise")]
+    DeferMadvise,
     /// Faults in memory with MADV_HUGEPAGE.
     #[default]
     Madvise,
@@ -33,9 +40,14 @@ impl Defrag {
     fn waits(self, vma: &Vma) -> bool {
         match self {
             Defrag::Always => true,
-            Defrag::Madvise => vma.advice == HugeAdvice::Wanted,
-            Defrag::Never => false,
+            Defrag::Madvise | Defrag::DeferMadvise => vma.advice == HugeAdvice::Wanted,
+            Defrag::Defer | Defrag::Never => false,
         }
+    }
+
+    /// True if faults that do not wait wake kcompactd.
+    pub(crate) fn defers(self) -> bool {
+        matches!(self, Defrag::Defer | Defrag::DeferMadvise)
     }
 }
 
@@ -50,4 +62,7 @@ pub(crate) struct Compaction {
     /// `compact_defer_shift` and `compact_considered`.
     failures: u32,
     considered: u32,
+    /// kcompactd is to make a block, or is about to.
+    wanted: bool,
+    awake: bool,
 }

@@ -87,14 +87,34 @@ impl FrameTable {
 impl<T: PageTable> Mapper<'_, T> {
     /// Makes a free block for a large page of a VMA, if it is worth waiting for.
     pub(crate) fn makes_block(&mut self, vma: &Vma, size: PageSize) -> bool {
-        size == PageSize::Large2M && self.frames.compaction.defrag.waits(vma) && self.compact()
+        if size != PageSize::Large2M {
+            return false;
+        }
+        let defrag = self.frames.compaction.defrag;
+        if defrag.waits(vma) {
+            return self.compact();
+        }
+        self.frames.want_block();
+        false
     }
 
     /// Makes a free block of 2 MiB, if that can be (`__alloc_pages_direct_compact`).
     #[cold]
     pub(crate) fn compact(&mut self) -> bool {
-        if !self.frames.may_compact() {
+        let Some((made, moved)) = self.compact_once() else {
             return false;
+        };
+        let counts = self.statistics.compaction.get_or_insert_default();
+        counts.stalls += 1;
+        counts.made += u64::from(made);
+        counts.pages_moved += moved;
+        made
+    }
+
+    /// Tries to empty a block, unless that failed often. Whether it did, and pages moved.
+    pub(super) fn compact_once(&mut self) -> Option<(bool, u64)> {
+        if !self.frames.may_compact() {
+            return None;
         }
         let mut moved = 0;
         let block = self.frames.next_to_empty();
@@ -102,11 +122,7 @@ impl<T: PageTable> Mapper<'_, T> {
         self.frames.note_compaction(made);
         self.effects.pages_compacted += moved;
         self.effects.shootdowns += moved.div_ceil(BATCH);
-        let counts = self.statistics.compaction.get_or_insert_default();
-        counts.stalls += 1;
-        counts.made += u64::from(made);
-        counts.pages_moved += moved;
-        made
+        Some((made, moved))
     }
 
     /// Moves all pages of a block; whether there was room for them.

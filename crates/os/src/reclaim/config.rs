@@ -30,6 +30,15 @@ pub struct ReclaimConfig {
     /// (/sys/kernel/mm/transparent_hugepage/shrink_underused).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shrink_underused: bool,
+    /// A thread on a processor of its own takes pages, too, when free memory is low.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kswapd: bool,
+    /// Memory that is kept free (vm.min_free_kbytes), in KiB. None: what Linux makes of the size of the memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_free_kbytes: Option<u32>,
+    /// Distance between kswapd's marks, in ten-thousandths of the memory (vm.watermark_scale_factor): 1 to 3000.
+    #[serde(skip_serializing_if = "is_ten")]
+    pub watermark_scale_factor: u32,
     /// Readiness to swap rather than to drop pages of files (vm.swappiness): 0 to 200.
     pub swappiness: u32,
 }
@@ -42,9 +51,16 @@ impl Default for ReclaimConfig {
             read_us: 80.0,
             write_us: 20.0,
             shrink_underused: false,
+            kswapd: false,
+            min_free_kbytes: None,
+            watermark_scale_factor: 10,
             swappiness: 60,
         }
     }
+}
+
+fn is_ten(factor: &u32) -> bool {
+    *factor == 10
 }
 
 impl ReclaimConfig {
@@ -59,6 +75,11 @@ impl ReclaimConfig {
             self.swappiness <= 200,
             "reclaim.swappiness",
             format!("{} is not from 0 to 200", self.swappiness),
+        )?;
+        require(
+            (1..=3000).contains(&self.watermark_scale_factor),
+            "reclaim.watermark_scale_factor",
+            format!("{} is not from 1 to 3000", self.watermark_scale_factor),
         )?;
         require(
             self.max_bytes.is_none_or(|bytes| bytes >> PAGE_SHIFT > 0),

@@ -129,6 +129,6 @@ impl FrameTable {
     fn is_within(&self, reclaim: &Reclaim, frames: u32) -> bool {
         let used = self.data_frames() + self.table_frames();
         let free = self.buddy.free_frames();
-        used + frames <= reclaim.max && free >= frames + reclaim.reserve
+        used + frames <= reclaim.max && free >= frames + reclaim.marks.min
     }
 }

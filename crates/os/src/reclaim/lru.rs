@@ -220,12 +220,29 @@ impl Lru {
         self.reactivated_before = self.reactivated;
     }
 
-    /// Pages of each list to look at (`get_scan_count`).
-    pub(crate) fn scan_counts(&self, priority: u32, swaps: bool, swappiness: u32) -> [u64; 4] {
+    /// True if pages of files are so few that only others can be taken (`file_is_tiny`).
+    fn file_is_tiny(&self, priority: u32, short_of: u64) -> bool {
+        let pages = |kind: Kind, active| self.pages[kind.list(active)];
+        let files = pages(Kind::File, false) + pages(Kind::File, true);
+        let inactive = pages(Kind::Anonymous, false);
+        files <= short_of && !self.may_deactivate(Kind::Anonymous) && inactive >> priority > 0
+    }
+
+    /// Pages of each list to look at (`get_scan_count`). All of memory may be `short_of` some pages.
+    pub(crate) fn scan_counts(
+        &self,
+        priority: u32,
+        swaps: bool,
+        swappiness: u32,
+        short_of: Option<u64>,
+    ) -> [u64; 4] {
+        let tiny = short_of.is_some_and(|pages| self.file_is_tiny(priority, pages));
         let inactive_files = self.pages[Kind::File.list(false)];
         let plenty = inactive_files >> priority > 0 && !self.may_deactivate(Kind::File);
-        let shares = if !swaps || plenty {
+        let shares = if !swaps || plenty && !tiny {
             [0, 1]
+        } else if priority > 0 && tiny {
+            [1, 0]
         } else if priority == 0 && swappiness > 0 {
             [1, 1]
         } else {

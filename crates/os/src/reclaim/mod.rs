@@ -2,10 +2,11 @@
 //!
 //! lru.rs has the lists and decides between them, frames.rs keeps them, shrink.rs takes pages off them, lazy.rs has
 //! those that need not be written, and swap.rs brings back what was swapped out. underused.rs takes the zeros of large
-//! pages, with split_queue.rs and stores.rs.
+//! pages, with split_queue.rs and stores.rs; kswapd.rs does all this aside, by the marks of watermarks.rs.
 
 mod config;
 mod frames;
+mod kswapd;
 mod lazy;
 mod lru;
 mod shrink;
@@ -13,6 +14,7 @@ mod split_queue;
 mod stores;
 mod swap;
 mod underused;
+mod watermarks;
 
 pub use config::ReclaimConfig;
 
@@ -22,6 +24,7 @@ use lru::Lru;
 use pagelab_addr::{Asid, PAGE_SHIFT};
 use split_queue::SplitQueue;
 use std::collections::{BTreeMap, HashMap};
+use watermarks::{Kswapd, Watermarks};
 
 /// Pages that left memory, the lists of those that are in it, and their limit.
 #[derive(Clone, Debug)]
@@ -30,8 +33,8 @@ pub(crate) struct Reclaim {
     lru: Lru,
     /// The most frames that programs may have with their page tables.
     max: u32,
-    /// Free frames that are kept for page tables and the kernel (`min_free_kbytes`).
-    reserve: u32,
+    marks: Watermarks,
+    kswapd: Option<Kswapd>,
     /// The most pages in the swap device.
     swap: u64,
     /// Pages there, and their ages when they left. One that several address spaces had is there for each.
@@ -56,7 +59,8 @@ impl Reclaim {
         Ok(Some(Reclaim {
             lru: Lru::new(os.frames()),
             max: u32::try_from(pages(config.max_bytes)).unwrap_or(u32::MAX),
-            reserve: reserve(os.memory_bytes),
+            marks: Watermarks::new(os.memory_bytes, &config),
+            kswapd: config.kswapd.then(Kswapd::default),
             swap: pages(config.swap_bytes),
             swapped: BTreeMap::new(),
             dropped: HashMap::new(),
@@ -74,10 +78,4 @@ impl Reclaim {
     fn in_swap(&self) -> u64 {
         (self.swapped.len() + self.swapped_slots.len()) as u64
     }
-}
-
-/// Frames of `min_free_kbytes` (`calculate_min_free_kbytes` in mm/page_alloc.c).
-fn reserve(memory_bytes: u64) -> u32 {
-    let kilobytes = (16 * (memory_bytes >> 10)).isqrt().clamp(128, 262_144);
-    (kilobytes >> (PAGE_SHIFT - 10)) as u32
 }

@@ -1,6 +1,6 @@
 //! Pages taken off the lists (`shrink_lruvec` in mm/vmscan.c, Linux 6.12).
 //!
-//! A program that needs memory takes it itself, as a cgroup at its limit does (`try_charge_memcg`): there is no kswapd.
+//! A program that needs memory takes it itself, as a cgroup at its limit does (`try_charge_memcg`).
 
 use super::lru::Kind;
 use crate::pages::mapper::Mapper;
@@ -10,11 +10,11 @@ use pagelab_translation::{Page, PageTable};
 use std::ops::Range;
 
 /// Pages that are looked at and taken at a time (`SWAP_CLUSTER_MAX`).
-const BATCH: u64 = 32;
+pub(super) const BATCH: u64 = 32;
 /// Priority at which a reclaim begins (`DEF_PRIORITY`): it looks at all pages / 2^12.
-const FIRST_PRIORITY: u32 = 12;
+pub(super) const FIRST_PRIORITY: u32 = 12;
 /// Times that it is tried (`MAX_RECLAIM_RETRIES` in mm/memcontrol.c).
-const TRIES: u32 = 16;
+pub(super) const TRIES: u32 = 16;
 
 /// Use of a unit since it was looked at last.
 enum Use {
@@ -71,6 +71,11 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         if let Some(reclaim) = &mut self.frames.reclaim {
             reclaim.lru.end_reclaim();
+            if let Some(kswapd) = &mut reclaim.kswapd
+                && taken > 0
+            {
+                kswapd.failures = 0;
+            }
         }
     }
 
@@ -78,12 +83,14 @@ impl<T: PageTable> Mapper<'_, T> {
         self.statistics.reclaim.get_or_insert_default()
     }
 
-    fn shrink_lists(&mut self, priority: u32, wanted: u64, spares: bool) -> u64 {
+    pub(super) fn shrink_lists(&mut self, priority: u32, wanted: u64, spares: bool) -> u64 {
         let Some(reclaim) = &self.frames.reclaim else {
             return 0;
         };
         let (lru, swaps) = (&reclaim.lru, reclaim.has_swap(1));
-        let mut left = lru.scan_counts(priority, swaps, reclaim.config.swappiness);
+        let short_of = self.frames.short_of_high(reclaim);
+        let swappiness = reclaim.config.swappiness;
+        let mut left = lru.scan_counts(priority, swaps, swappiness, short_of);
         let deactivating = lru.deactivating();
         let mut taken = 0;
         while left.iter().any(|&pages| pages > 0) && taken < wanted {

@@ -10,7 +10,7 @@ pub use shadow::Shadow;
 
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_events::{Advice, Backing, Control};
-use pagelab_os::{Effects, Os, OsConfig, OsError, PagePolicy};
+use pagelab_os::{Effects, KernelThread, Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -274,6 +274,11 @@ impl<T: PageTable> Machine<T> {
         self.table.collapsing = None;
         self.lose();
         done
+    }
+
+    /// Lets a thread of the kernel work.
+    pub fn work(&mut self, thread: KernelThread) {
+        self.call(|os, table, directory, effects| os.work(thread, table, directory, effects));
     }
 
     /// Moves a page into its set of a restrictive segment.
