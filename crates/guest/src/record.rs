@@ -106,9 +106,10 @@ impl Recording {
                 Ok(())
             }
             Record::Entered(block) => {
-                let read = match self.processor.is_full() {
-                    true => self.read(false),
-                    false => Ok(()),
+                let read = if self.processor.is_full() {
+                    self.read(false)
+                } else {
+                    Ok(())
                 };
                 self.processor.enter(block);
                 read
