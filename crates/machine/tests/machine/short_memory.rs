@@ -35,7 +35,7 @@ fn a_program_waits_for_what_kswapd_has_not_taken() {
     assert!(thread.wakes > 0 && thread.taken > 4000);
     assert!(others.swapped_out >= thread.taken);
     // Each page written takes a microsecond, 2,660 cycles, of whoever writes it.
-    let waited = alone.cycles.faults - helped.cycles.faults;
+    let waited = alone.cycles.causes.faults - helped.cycles.causes.faults;
     assert!(waited.abs_diff(own.swapped_out * 2660) < waited / 20);
     // A slow device keeps kswapd so long that the program has to wait all the same.
     let slow = fill(
