@@ -1,8 +1,8 @@
 use super::*;
 use crate::PageTable;
 use crate::WalkCacheConfig;
-use crate::conformance::{self, FakeFrames};
-use pagelab_addr::{Asid, PageDirectory};
+use crate::conformance::{self, Bench, FakeFrames};
+use std::collections::HashSet;
 
 fn with_levels(levels: u32) -> impl Fn(usize) -> Radix {
     move |cores| {
@@ -37,53 +37,22 @@ fn hashed_leaves_conform() {
 const GIB: u64 = 1 << 18;
 
 /// A table with some pages mapped.
-struct Bench {
-    table: Radix,
-    frames: FakeFrames,
-    directory: PageDirectory,
+fn mapped(table: Radix, pages: &[(u64, PageSize)]) -> Bench<Radix> {
+    let mut bench = Bench::new(table, FakeFrames::new(1 << 12, 0, 1));
+    for &(vpn, size) in pages {
+        bench.map(vpn, size).unwrap();
+    }
+    bench
 }
 
-impl Bench {
-    fn new(table: Radix, pages: &[(u64, PageSize)]) -> Self {
-        let mut bench = Bench {
-            table,
-            frames: FakeFrames::new(1 << 12, 0, 1),
-            directory: PageDirectory::new(),
-        };
-        for (number, &(vpn, size)) in pages.iter().enumerate() {
-            let page = bench.page(vpn);
-            let translation = Translation {
-                pfn: Pfn(number as u32 * size.base_pages()),
-                size,
-                writable: true,
-            };
-            bench
-                .table
-                .map(&mut bench.frames, page, translation, &mut Work::default())
-                .unwrap();
-        }
-        bench
-    }
-
-    fn page(&mut self, vpn: u64) -> Page {
-        let (asid, vpn) = (Asid(3), Vpn(vpn));
-        let id = self.directory.page(asid, vpn).unwrap();
-        Page { id, asid, vpn }
-    }
-
-    /// Byte offsets, in their frames, of the entries that a walk reads.
-    fn walk(&mut self, vpn: u64) -> Vec<u64> {
-        let page = self.page(vpn);
-        let mut walk = Walk::new();
-        self.table.walk(0, page, &mut walk);
-        let reads = walk.reads();
-        for (number, read) in reads.iter().enumerate() {
-            assert_eq!(usize::from(read.step), number, "one entry after the other");
-            let frames = reads[..number].iter().map(|read| read.addr.pfn());
-            assert!(frames.into_iter().all(|frame| frame != read.addr.pfn()));
-        }
-        reads.iter().map(|read| read.addr.0 % PAGE_BYTES).collect()
-    }
+/// Byte offsets, in their frames, of the entries that a walk reads: one after the other, each in another frame.
+fn walk(bench: &mut Bench<Radix>, vpn: u64) -> Vec<u64> {
+    let steps = bench.walk(vpn);
+    assert!(steps.iter().all(|reads| reads.len() == 1));
+    let reads = steps.concat();
+    let frames: HashSet<u64> = reads.iter().map(|read| read / PAGE_BYTES).collect();
+    assert_eq!(frames.len(), reads.len());
+    reads.iter().map(|read| read % PAGE_BYTES).collect()
 }
 
 #[test]
@@ -98,48 +67,51 @@ fn a_walk_reads_only_below_the_deepest_cached_entry() {
         start + GIB,
         start + 512 * GIB,
     ];
-    let mut bench = Bench::new(with_levels(4)(1), &pages.map(|vpn| (vpn, Base4K)));
-    assert_eq!(bench.walk(start), [5 * 8, 6 * 8, 7 * 8, 8 * 8]);
-    assert_eq!(bench.walk(start), [8 * 8]);
-    assert_eq!(bench.walk(start + 1), [9 * 8]);
-    assert_eq!(bench.walk(start + 512), [8 * 8, 8 * 8]);
-    assert_eq!(bench.walk(start + GIB), [7 * 8, 7 * 8, 8 * 8]);
-    assert_eq!(bench.walk(start + 512 * GIB), [6 * 8, 6 * 8, 7 * 8, 8 * 8]);
-    assert_eq!(bench.walk(start), [8 * 8]);
+    let mut bench = mapped(with_levels(4)(1), &pages.map(|vpn| (vpn, Base4K)));
+    assert_eq!(walk(&mut bench, start), [5 * 8, 6 * 8, 7 * 8, 8 * 8]);
+    assert_eq!(walk(&mut bench, start), [8 * 8]);
+    assert_eq!(walk(&mut bench, start + 1), [9 * 8]);
+    assert_eq!(walk(&mut bench, start + 512), [8 * 8, 8 * 8]);
+    assert_eq!(walk(&mut bench, start + GIB), [7 * 8, 7 * 8, 8 * 8]);
+    assert_eq!(
+        walk(&mut bench, start + 512 * GIB),
+        [6 * 8, 6 * 8, 7 * 8, 8 * 8]
+    );
+    assert_eq!(walk(&mut bench, start), [8 * 8]);
     // Not mapped: the walk ends where the path does.
-    assert_eq!(bench.walk(start + 2), [10 * 8]);
-    assert_eq!(bench.walk(start + 2 * 512), [9 * 8]);
-    assert_eq!(bench.walk(start + 2 * GIB), [8 * 8]);
-    assert_eq!(bench.walk(start + 1024 * GIB), [7 * 8]);
+    assert_eq!(walk(&mut bench, start + 2), [10 * 8]);
+    assert_eq!(walk(&mut bench, start + 2 * 512), [9 * 8]);
+    assert_eq!(walk(&mut bench, start + 2 * GIB), [8 * 8]);
+    assert_eq!(walk(&mut bench, start + 1024 * GIB), [7 * 8]);
 }
 
 #[test]
 fn larger_pages_end_a_walk_earlier() {
     let pages = [(512, PageSize::Large2M), (2 * GIB, PageSize::Huge1G)];
-    let mut bench = Bench::new(with_levels(4)(1), &pages);
-    assert_eq!(bench.walk(512 + 7), [0, 0, 8]);
-    assert_eq!(bench.walk(512 + 7), [8]);
-    assert_eq!(bench.walk(2 * GIB + 12345), [16]);
+    let mut bench = mapped(with_levels(4)(1), &pages);
+    assert_eq!(walk(&mut bench, 512 + 7), [0, 0, 8]);
+    assert_eq!(walk(&mut bench, 512 + 7), [8]);
+    assert_eq!(walk(&mut bench, 2 * GIB + 12345), [16]);
 }
 
 #[test]
 fn a_fifth_level_costs_one_more_read() {
     let other = 1 << 43;
     let pages = [(0, PageSize::Base4K), (other, PageSize::Base4K)];
-    let mut bench = Bench::new(with_levels(5)(1), &pages);
-    assert_eq!(bench.walk(0).len(), 5);
-    assert_eq!(bench.walk(0).len(), 1);
+    let mut bench = mapped(with_levels(5)(1), &pages);
+    assert_eq!(walk(&mut bench, 0).len(), 5);
+    assert_eq!(walk(&mut bench, 0).len(), 1);
     assert_eq!(
-        bench.walk(GIB).len(),
+        walk(&mut bench, GIB).len(),
         1,
         "from the P4D cache to the PUD entry"
     );
     assert_eq!(
-        bench.walk(512 * GIB).len(),
+        walk(&mut bench, 512 * GIB).len(),
         1,
         "from the PGD cache to the P4D entry"
     );
-    assert_eq!(bench.walk(other).len(), 5);
+    assert_eq!(walk(&mut bench, other).len(), 5);
 }
 
 #[test]
@@ -152,12 +124,12 @@ fn a_full_cache_forgets_the_entry_not_used_for_longest() {
     let mut config = RadixConfig::default();
     config.pwc.pmd = cache(4, 4);
     let pages: Vec<_> = (0..5).map(|i| (i * 512, PageSize::Base4K)).collect();
-    let mut bench = Bench::new(Radix::new(&config, 1).unwrap(), &pages);
+    let mut bench = mapped(Radix::new(&config, 1).unwrap(), &pages);
     for vpn in [0, 512, 1024, 1536, 0, 2048] {
-        bench.walk(vpn);
+        walk(&mut bench, vpn);
     }
-    assert_eq!(bench.walk(0).len(), 1);
-    assert_eq!(bench.walk(512).len(), 2);
+    assert_eq!(walk(&mut bench, 0).len(), 1);
+    assert_eq!(walk(&mut bench, 512).len(), 2);
 
     config.pwc = PwcConfig {
         pgd: cache(0, 0),
@@ -165,9 +137,9 @@ fn a_full_cache_forgets_the_entry_not_used_for_longest() {
         pud: cache(0, 0),
         pmd: cache(0, 0),
     };
-    let mut bench = Bench::new(Radix::new(&config, 1).unwrap(), &pages);
-    bench.walk(0);
-    assert_eq!(bench.walk(0).len(), 4);
+    let mut bench = mapped(Radix::new(&config, 1).unwrap(), &pages);
+    walk(&mut bench, 0);
+    assert_eq!(walk(&mut bench, 0).len(), 4);
 }
 
 #[test]
@@ -175,46 +147,31 @@ fn freed_nodes_leave_the_caches() {
     // From a page that shares all nodes but the last with one that stays, to one that shares none.
     for (vpn, reads) in [(512, 2), (GIB, 3), (512 * GIB, 4)] {
         let pages = [(0, PageSize::Base4K), (vpn, PageSize::Base4K)];
-        let mut bench = Bench::new(with_levels(4)(1), &pages);
-        bench.walk(0);
-        bench.walk(vpn);
-        assert_eq!(bench.walk(vpn).len(), 1);
+        let mut bench = mapped(with_levels(4)(1), &pages);
+        walk(&mut bench, 0);
+        walk(&mut bench, vpn);
+        assert_eq!(walk(&mut bench, vpn).len(), 1);
+        bench.unmap(vpn, PageSize::Base4K);
         let page = bench.page(vpn);
-        let size = PageSize::Base4K;
-        let old = bench
-            .table
-            .unmap(&mut bench.frames, page, size, &mut Work::default());
         bench.table.release(&mut bench.frames, page, 1);
-        let again = old.unwrap();
-        bench
-            .table
-            .map(&mut bench.frames, page, again, &mut Work::default())
-            .unwrap();
-        assert_eq!(bench.walk(vpn).len(), reads);
-        assert_eq!(bench.walk(0).len(), 1);
+        bench.map(vpn, PageSize::Base4K).unwrap();
+        assert_eq!(walk(&mut bench, vpn).len(), reads);
+        assert_eq!(walk(&mut bench, 0).len(), 1);
     }
 }
 
 #[test]
 fn running_out_of_frames_gives_back_the_nodes_already_taken() {
-    let mut bench = Bench::new(with_levels(4)(1), &[(0, PageSize::Base4K)]);
+    let mut bench = mapped(with_levels(4)(1), &[(0, PageSize::Base4K)]);
     while bench.frames.free_frames() > 2 {
         bench.frames.allocate_data(PageSize::Base4K, false);
     }
     let before = bench.table.table_bytes();
-    let page = bench.page(512 * GIB);
-    let translation = Translation {
-        pfn: Pfn(1),
-        size: PageSize::Base4K,
-        writable: false,
-    };
-    let mut work = Work::default();
-    let result = bench
-        .table
-        .map(&mut bench.frames, page, translation, &mut work);
+    let result = bench.map(512 * GIB, PageSize::Base4K);
     assert_eq!(result, Err(MapError::OutOfFrames));
     assert_eq!(bench.table.table_bytes(), before);
     assert_eq!(bench.frames.free_frames(), 2);
+    let page = bench.page(512 * GIB);
     assert_eq!(bench.table.lookup(page), None);
 }
 
