@@ -78,7 +78,7 @@ impl Spaces {
     pub(crate) fn physical(&self, space: u32, addr: u64) -> Option<u64> {
         let (&start, &(frame, size)) = self.pages.get(&space)?.range(..=addr).next_back()?;
         let inside = addr - start;
-        (inside < size.bytes()).then_some(frame + inside)
+        (inside < size.bytes()).then(|| frame + inside)
     }
 
     fn pages(&mut self, space: u32) -> &mut Pages {

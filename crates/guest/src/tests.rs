@@ -1,5 +1,6 @@
 //! A guest of a few lines, whose memory is a map from addresses to words.
 
+use crate::spaces::Spaces;
 use crate::stream::{Record, Stream};
 use crate::{
     EntryRead, GuestWalk, Hashed, Purpose, Range, WalkLines, WalkList, judge, record, symbols,
@@ -398,6 +399,21 @@ fn a_page_is_one_wherever_it_is_mapped() {
     let of_user = "0 100000005018 8 0 0".to_owned();
     let of_kernel = "0 100000005018 4008 0 0".to_owned();
     assert_eq!(told[1..], [of_user.clone(), of_user, of_kernel]);
+}
+
+/// An address far above a page that lies at the end of what addresses can name.
+#[test]
+fn an_address_of_no_page_has_no_place() {
+    let mut spaces = Spaces::default();
+    let space = spaces.number(0x1000);
+    let walk = GuestWalk {
+        addr: 0x7000,
+        found: Some((u64::MAX - 4095, PageSize::Base4K)),
+        ..GuestWalk::default()
+    };
+    spaces.learn(space, &walk, &mut Vec::new());
+    assert_eq!(spaces.physical(space, 0x7fff), Some(u64::MAX));
+    assert_eq!(spaces.physical(space, u64::MAX), None);
 }
 
 #[test]
