@@ -48,7 +48,6 @@ impl MachineConfig {
             name: name.to_owned(),
             what,
         };
-        moved(&table).map_err(invalid)?;
         let sizes_are_possible = sizes(&table);
         let mut config: MachineConfig = table.try_into().map_err(|error: toml::de::Error| {
             let what = error.to_string();
@@ -119,32 +118,6 @@ fn parse_value(text: &str) -> Value {
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
-/// Keys of `core` that are in its tables now.
-const MOVED: [(&str, &str); 6] = [
-    (
-        "arithmetic",
-        "core.execution.arithmetic, a table: {} instead of true",
-    ),
-    ("atomics", "core.execution.arithmetic.atomics"),
-    ("forwarding", "core.execution.arithmetic.forwarding"),
-    ("integer_registers", "core.execution.integer_registers"),
-    ("scaled_index", "core.execution.arithmetic.scaled_index"),
-    (
-        "vector_forwarding",
-        "core.execution.arithmetic.vector_forwarding",
-    ),
-];
-
-/// Says where a key of an older description is now, if it has one.
-fn moved(description: &Table) -> Result<(), String> {
-    let core = description.get("core").and_then(Value::as_table);
-    let has = |key: &str| core.is_some_and(|core| core.contains_key(key));
-    match MOVED.iter().find(|(key, _)| has(key)) {
-        Some((key, now)) => Err(format!("core.{key} is now {now}")),
-        None => Ok(()),
-    }
 }
 
 /// Parts that a machine may be without.

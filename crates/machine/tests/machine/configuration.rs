@@ -114,14 +114,6 @@ fn what_cannot_be_built_is_named() {
         ("caches.l1.ways=0", "32 KiB in 0 ways"),
         ("caches.l1.kib=0", "0 KiB in"),
         (
-            "core.arithmetic=true",
-            "core.arithmetic is now core.execution.arithmetic",
-        ),
-        (
-            "core.forwarding=5",
-            "core.forwarding is now core.execution.arithmetic.forwarding",
-        ),
-        (
             "core.execution.arithmetic.scaled_index=65",
             "core.execution.arithmetic.scaled_index",
         ),
