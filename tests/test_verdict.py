@@ -358,3 +358,30 @@ def test_of_a_program_that_was_ended_the_later_half_is_told_where_it_differs() -
     assert "second half" not in by_itself.answer.text
     steady = _later((750, 625), (750, 625), ended_after=120.0)
     assert "second half" not in steady.answer.text
+
+
+def _caveats(recorded: dict[str, Any], host: dict[str, Any], **run: Any) -> str:
+    raw = canned.comparison("radix", "radix")
+    for one, pages in zip(raw["runs"], ("4K", "2M"), strict=True):
+        one |= {"pages": pages} | run
+    raw["recording"] |= recorded
+    raw["host"] |= host
+    return " ".join(Comparison.model_validate(raw).answer.caveats)
+
+
+def test_a_program_that_failed_is_told() -> None:
+    assert "exited with status 3" in _caveats({"exit_status": 3}, {})
+    assert "status" not in _caveats({"exit_status": 0}, {})
+    # Who was ended has that status of the end.
+    assert "status" not in _caveats({"exit_status": 143, "ended_by": 15}, {})
+
+
+def test_presets_know_no_hypervisor() -> None:
+    assert "virtual machine" in _caveats({}, {"hypervisor": True})
+    assert "virtual machine" not in _caveats({}, {"hypervisor": False})
+
+
+def test_a_sample_that_leaves_nothing_out_is_no_pieces() -> None:
+    window = {"limited": True, "window": {"sample": "auto"}}
+    assert "Pieces" in _caveats(window, {}, skipped_instructions=5)
+    assert "Pieces" not in _caveats(window, {}, skipped_instructions=0)

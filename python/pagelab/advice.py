@@ -69,7 +69,8 @@ def _transparent(comparison: Comparison, setting: str | None) -> list[Advice]:
         command = shlex.join([*comparison.command])
         found.append(
             Advice(
-                words="Or for this one, in what glibc's malloc (2.35 or later) gives it:",
+                words="Or for this one, in what glibc's malloc (2.35 or later) gives it, which may "
+                "gain more or less (pagelab advise tries it):",
                 command=f"GLIBC_TUNABLES=glibc.malloc.hugetlb=1 {command}",
             )
         )

@@ -535,9 +535,10 @@ def _be_quiet(_: str) -> None:
 
 
 def _host() -> dict[str, Any]:
-    """The machine that simulated: it changes how long that took and nothing else."""
+    """The machine that simulated: no result of the simulation is changed by it."""
     return {
         "cpu": here.cpu(),
+        "hypervisor": here.is_virtual(),
         "processors": os.cpu_count(),
         "kernel": f"{platform.system()} {platform.release()}",
         **({"transparent_hugepage": setting} if (setting := advice.huge_pages()) else {}),

@@ -9,7 +9,7 @@ from pagelab.counts import INTERRUPTED
 from pagelab.decision import why_no_bound
 
 if TYPE_CHECKING:
-    from pagelab.results import Comparison
+    from pagelab.results import Comparison, Recording
 
 
 def caveats(comparison: Comparison) -> list[str]:
@@ -35,6 +35,11 @@ def caveats(comparison: Comparison) -> list[str]:
             f"The program was ended by {recording.signal_name} after "
             f"{units.count(recording.accesses)} accesses; this speaks of what it did until then."
         )
+    elif recording is not None and _failed(recording):
+        found.append(
+            f"The program exited with status {recording.exit_status}: this speaks of a run that "
+            "may have failed."
+        )
     if recording is not None and recording.incomplete:
         found.append(f"The recording is incomplete: {recording.incomplete}.")
     if recording is not None and recording.ended_after is not None:
@@ -42,7 +47,7 @@ def caveats(comparison: Comparison) -> list[str]:
             f"The program was ended after {units.duration(recording.ended_after)}; "
             "this speaks of what it did until then."
         )
-    elif recording is not None and recording.limited and not comparison.baseline.of_beginning:
+    elif recording is not None and recording.limited and _leaves_out(comparison):
         taken = f"{units.count(recording.accesses)} accesses"
         found.append(
             f"Pieces of the program were simulated, {taken} in all; --full takes its first 500 M."
@@ -50,6 +55,7 @@ def caveats(comparison: Comparison) -> list[str]:
             else f"Only part of the program was recorded ({taken}). What was left out may behave "
             "differently."
         )
+    found += _virtual(comparison)
     found += larger_than_caches(comparison)
     found += _unseen_use(comparison)
     found.extend(f"{note}." for note in comparison.notes)
@@ -57,6 +63,32 @@ def caveats(comparison: Comparison) -> list[str]:
         f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
     )
     return found
+
+
+def _failed(recording: Recording) -> bool:
+    ended = recording.ended_by is not None or recording.ended_after is not None
+    return recording.exit_status != 0 and not ended
+
+
+def _leaves_out(comparison: Comparison) -> bool:
+    """True if it speaks of less than the program did, and that is not said of its beginning."""
+    base, recording = comparison.baseline, comparison.recording
+    pieces = recording is not None and recording.window.get("sample")
+    return not base.of_beginning and (not pieces or base.skipped_instructions > 0)
+
+
+def _virtual(comparison: Comparison) -> list[str]:
+    """Presets know no hypervisor; a measured machine has both prices of a huge page."""
+    larger = {"4K"} < set(comparison.page_sizes)
+    measured = any(run.machine["cost"].get("zero_2m_between_ns") for run in comparison.runs)
+    here = comparison.recording is not None and comparison.host.get("hypervisor")
+    if not here or not larger or measured:
+        return []
+    return [
+        "This is a virtual machine, of which a preset knows nothing: larger pages may gain less "
+        "here, or lose, where the host has to give the memory first. -m here measures that, "
+        "pagelab advise tries it."
+    ]
 
 
 def larger_than_caches(comparison: Comparison) -> list[str]:
