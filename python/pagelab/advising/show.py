@@ -7,13 +7,18 @@ from rich.table import Table
 
 from pagelab import units
 from pagelab.advising.candidates import Unavailable
-from pagelab.advising.trials import Ratio, Trial
+from pagelab.advising.trials import CONFIDENCE, Ratio, Trial
 from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, to_type
 from pagelab.advising.why import Why
 
 SCHEMA = "pagelab.advice/2"
 _HEAD = ("setting", "times faster", "overall", "", "model", "huge", "faults", "peak")
 _SHORT = {"no difference": "same", "cannot be told": "unclear"}
+LEGEND = (
+    f"times faster: by processor time, the median round with its {CONFIDENCE:.1%} interval; "
+    "overall: all rounds together; unclear: the interval has gains and losses; huge: memory in "
+    "huge pages."
+)
 
 
 def interval(ratio: Ratio) -> str:

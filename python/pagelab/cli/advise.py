@@ -236,6 +236,7 @@ def _print(
         lines = verdict.to_type(decided.best, program, str(file))
         typer.echo("\n" + "".join(f"  {line}\n" for line in lines))
     console.print(show.table(decided))
+    console.print(show.LEGEND, style="dim", highlight=False, markup=False)
     if nothing := show.idle(decided):
         console.print(nothing, highlight=False, markup=False)
     if decided.memory:
