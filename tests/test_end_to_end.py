@@ -535,6 +535,7 @@ def test_rights_that_a_program_does_not_get_are_said(tmp_path: Path) -> None:
     [
         (["/nowhere/prog"], 127, "cannot run /nowhere/prog"),
         (["no-such-program-anywhere"], 127, "not in PATH"),
+        (["2M"], 127, "--pages 4K,2M"),
         (["./text"], 126, "text"),
         (["/tmp"], 126, "is a directory"),
         ([""], 127, "cannot run ''"),

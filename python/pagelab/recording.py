@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -49,6 +50,8 @@ def find(program: str) -> None:
         raise CannotRunError(f"cannot run {program}: it is a directory")
     if shutil.which(program) is None and not Path(program).is_file():
         where = "there is no such file" if "/" in program else "it is not in PATH"
+        if re.fullmatch("[0-9]+[KMG]", program):
+            where += "; several page sizes have commas between them: --pages 4K,2M"
         raise NotFoundError(f"cannot run {shlex.quote(program)}: {where}")
     if _is_trace(program):
         raise CannotRunError(
