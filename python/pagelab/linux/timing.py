@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pagelab import intervals, jobs, units
+from pagelab import design, intervals, jobs, units
 from pagelab.errors import PagelabError
 from pagelab.linux import guest, recording, suite
 from pagelab.linux.layout import Layout
@@ -38,7 +38,7 @@ class Timed(BaseModel):
 
     `kb` is the size of its folios or of its mapping. `ns` and `instructions` are for a page, or
     for a call where the program makes several between two marks: of all rounds together. `half` is
-    half the width of the time's confidence interval (95 %), infinite for a single round.
+    half the width of the time's confidence interval (95 %), `None` for a single round.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +49,7 @@ class Timed(BaseModel):
     machine: str
     rounds: int
     ns: float
-    half: float
+    half: float | None
     instructions: float
 
 
@@ -63,9 +63,12 @@ def timed(
     """Records a guest that runs the job, and simulates it on each machine.
 
     Raises:
+        UsageError: there is no such machine.
         PagelabError: the program failed, or does not say between its marks what it has done.
 
     """
+    for name in machines:
+        design.check(name, [])
     with TemporaryDirectory(prefix="pagelab-") as folder:
         trace = Path(folder) / "guest.trace"
         ready = suite.prepare(where, job)
@@ -97,7 +100,7 @@ def timed(
 
 def _simulated(trace: Path, machines: Sequence[str], display: Display) -> list[Run]:
     source = Trace(trace).describe(Window())
-    # The guest's own pages, of which it has mapped some by 2 MiB.
+    # All memory is reached as by the kernel's direct map, which has pages of 2 MiB.
     pages = ['memory.page_policy="thp"']
     work = [
         jobs.Simulation(machine, design="radix", machine=machine, overrides=pages, source=source)
@@ -127,6 +130,8 @@ def _rows(boot: str, done: Iterable[dict[str, Any]], run: Run) -> list[Timed]:
         # The recording's own kernel is what is asked for, and none of the simulator's.
         cycles = window.cycles - window.faults - window.zeroing - window.migrations
         taken = 1e9 * cycles / run.cycles.frequency_hz
+        if "bench" not in one or "pages" not in one:
+            raise PagelabError(f"{boot} prints no `bench` and `pages` for its marks: {one}")
         key = str(one["bench"]), int(one.get("folio_kb", 4 * one["pages"]))
         found[key].append((taken, float(one.get("calls", one["pages"])), window.instructions))
     rows = []
@@ -141,7 +146,7 @@ def _rows(boot: str, done: Iterable[dict[str, Any]], run: Run) -> list[Timed]:
                 machine=run.machine_name,
                 rounds=len(times),
                 ns=ns,
-                half=half,
+                half=half if math.isfinite(half) else None,
                 instructions=math.fsum(instructions) / math.fsum(each),
             )
         )
@@ -179,7 +184,7 @@ def _value(row: Timed | None) -> str:
         return ""
     large = row.ns >= _LARGE
     unit, divisor = ("µs", 1000) if large else ("ns", 1)
-    half = "" if math.isinf(row.half) else f" ± {row.half / divisor:.1f}"
+    half = "" if row.half is None else f" ± {row.half / divisor:.1f}"
     return f"{row.ns / divisor:.1f}{half} {unit}"
 
 
