@@ -36,6 +36,18 @@ def _printed(show: object, *arguments: object) -> str:
     return out.getvalue()
 
 
+def test_what_was_measured_is_said_first(measurement: Measurement) -> None:
+    text = " ".join(_printed(table.show, measurement).split())
+    # AMD's guide 58455: 4,096 entries in the second level of Zen 5.
+    assert "The TLB covers 16.0 MiB of 4 KiB pages" in text
+    assert "hypervisor maps it in pieces" in text
+    written = measurement.parts["faults"]["per_page_ns"]["written"]["first_touch"]["median"]
+    assert f"first touch of a 4 KiB page takes {nanoseconds(written)};" in text
+    assert text.index("The first touch") < text.index("L1 latency")
+    little = measurement.model_copy(update={"parts": {}})
+    assert "The TLB" not in _printed(table.show, little)
+
+
 def test_the_table_fits_80_columns(measurement: Measurement) -> None:
     text = _printed(table.show, measurement)
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80

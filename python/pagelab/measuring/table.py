@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagelab.measuring.findings import Finding, findings
+from pagelab.measuring.in_short import sentences
 from pagelab.measuring.result import Measurement
 
 
@@ -15,6 +16,8 @@ def show(measurement: Measurement, console: Console) -> None:
         f"the machine was {noise.verdict} ({noise.lost:.1%} of the time lost)",
         highlight=False,
     )
+    if told := sentences(measurement):
+        console.print(" ".join(told), style="bold", highlight=False)
     table = _table("value", "how sure", "claimed")
     for part, rows in _by_part(findings(measurement)):
         table.add_section()
