@@ -385,3 +385,23 @@ def test_a_sample_that_leaves_nothing_out_is_no_pieces() -> None:
     window = {"limited": True, "window": {"sample": "auto"}}
     assert "Pieces" in _caveats(window, {}, skipped_instructions=5)
     assert "Pieces" not in _caveats(window, {}, skipped_instructions=0)
+
+
+def test_a_heap_that_grows_in_steps_is_told_where_faults_cost() -> None:
+    def reason(not_covered: int, faults: int) -> str:
+        raw = canned.comparison("radix", "radix")
+        blocks = dict.fromkeys(
+            ("no_free_block", "not_advised", "unwanted", "forbidden", "file", "shared"), 0
+        )
+        for one, pages in zip(raw["runs"], ("4K", "2M"), strict=True):
+            one["pages"] = pages
+            parts = _parts(20, faults=faults)
+            total = sum(parts.values())
+            one["cycles"] = {"frequency_hz": 1e9, "elapsed": total, "total": total, **parts}
+        of_large = raw["runs"][1]["os"]
+        of_large["blocks"] = {"given": 3, "not_covered": not_covered, "read_first": 0, **blocks}
+        return Comparison.model_validate(raw).answer.reason
+
+    assert "30 blocks of 2 MiB were larger than the mapping" in reason(30, 300)
+    assert "larger than the mapping" not in reason(3, 300)
+    assert "larger than the mapping" not in reason(30, 10)

@@ -57,6 +57,19 @@ def why_none(run: Run) -> str:
     return f"No block of {size} could be one: {_refused(blocks)}" if _refused(blocks) else ""
 
 
+def in_steps(run: Run) -> str:
+    """Advice where most blocks are larger than the mapping when they are touched, as a heap's."""
+    blocks = run.os.blocks
+    if blocks is None or blocks.not_covered <= blocks.given:
+        return ""
+    size = block_size(run.pages)
+    return (
+        f"{blocks.not_covered:,} blocks of {size} were larger than the mapping when they were "
+        "touched, as of a heap that grows in steps: settings of malloc may change that (pagelab "
+        "advise tries them)"
+    )
+
+
 def fell_back(run: Run) -> str:
     """Number of the blocks that got small pages, if it is enough to matter."""
     blocks = run.os.blocks

@@ -142,6 +142,8 @@ def _reason(comparison: Comparison, decision: Decision) -> str:
         sentences.append(_later(comparison, best))
         sentences += [granted.why_none(best), _because(comparison, decision, best)]
         sentences += [granted.fell_back(best), granted.split(best)]
+        if comparison.recording is not None and decision.kernel >= SMALL:
+            sentences.append(granted.in_steps(best))
     sentences.append(_to_gain(comparison, decision))
     return " ".join(f"{text}." for text in sentences if text)
 
