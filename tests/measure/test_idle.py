@@ -12,6 +12,7 @@ import pytest
 
 import canned
 from pagelab import first_touch, host_memory
+from pagelab.counts import CYCLE_PARTS
 from pagelab.measuring import findings, machine, machine_costs
 from pagelab.measuring.result import Measurement
 from pagelab.results import Comparison
@@ -138,7 +139,7 @@ def _comparison(cost: dict[str, Any]) -> Comparison:
         run["pages"] = pages
         run["machine"]["cost"] = cost
         parts = {"compute": compute, "zeroing": zeroing}
-        parts |= dict.fromkeys(("data", "translation", "faults", "migrations"), 0)
+        parts |= {part: 0 for part in CYCLE_PARTS if part not in parts}
         total = compute + zeroing
         run["cycles"] = {"frequency_hz": 1e9, "elapsed": total, "total": total, **parts}
         size = "4K" if pages == "4K" else "2M"
