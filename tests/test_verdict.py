@@ -372,7 +372,7 @@ def _caveats(recorded: dict[str, Any], host: dict[str, Any], **run: Any) -> str:
 def test_a_program_that_failed_is_told() -> None:
     assert "exited with status 3" in _caveats({"exit_status": 3}, {})
     assert "status" not in _caveats({"exit_status": 0}, {})
-    # Who was ended has that status of the end.
+    # The status of a program that was ended is the signal's.
     assert "status" not in _caveats({"exit_status": 143, "ended_by": 15}, {})
 
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A QEMU plugin: every block of code that a guest's only CPU executes between two marks
- * of between-marks.c, every access, and every page walk. For the emulator of linux/qemu, which has
- * qemu_plugin_report_walks(); crates/recorder/src/system reads what this writes.
+ * of between-marks.c, every access, and every page walk. For the emulator of linux/qemu,
+ * which has qemu_plugin_report_walks(); crates/guest reads what this writes.
  *
  *	system,out=PATH
  *
@@ -18,7 +18,6 @@
  *		4: a block is entered; 0 follows
  *		5: a mark in a program, between which it measures; 0 follows
  *	3	of an access: it is a store
- *		of a mark: an end
  *	3-4	of a walk, 0: for a load, 1: for a store, 2: for an instruction
  *	5-12	of an access: log2 of its size
  *		of a walk: how many entries were read
@@ -144,11 +143,12 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vad
 }
 
 /* The program's own marks, which count.c counts between as well. */
-static void on_mark(unsigned int cpu, void *ends)
+static void on_mark(unsigned int cpu, void *data)
 {
-	const uint64_t words[] = { MARK | (uint64_t)(ends != NULL) << 3, 0 };
+	const uint64_t words[] = { MARK, 0 };
 
 	(void)cpu;
+	(void)data;
 	if (recording)
 		put(words, 2);
 }
@@ -244,7 +244,7 @@ static void report(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)i);
 		if (is_mark(insn, BEGIN) || is_mark(insn, ENDS))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark,
-				QEMU_PLUGIN_CB_NO_REGS, is_mark(insn, ENDS) ? &self : NULL);
+				QEMU_PLUGIN_CB_NO_REGS, NULL);
 		if (is_mark(insn, STOP))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_end,
 				QEMU_PLUGIN_CB_NO_REGS, NULL);

@@ -46,7 +46,7 @@ def test_instructions_are_those_that_another_plugin_counts(machine: Machine) -> 
     for found, job in zip((off, on), jobs(count="count"), strict=True):
         counts = counted(job)
         assert set(found) == set(counts)
-        # What moves or fills memory is one instruction, and counted once for each element there.
+        # An instruction that moves or fills memory counts once here, and once an element there.
         assert found["munmap"].instructions == pytest.approx(counts["munmap"], rel=0.1)
     assert on["write_child_gone"].instructions == pytest.approx(counts["write_child_gone"], rel=0.1)
     # The paper's section 4.1: a page is reused instead of copied.

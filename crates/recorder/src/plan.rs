@@ -11,7 +11,7 @@ use crate::joined::joined;
 use crate::loads::{Loads, MAX_DEP, also, dependence, stored_load};
 use crate::place::Code;
 use crate::position::{Position, SETS};
-use crate::reconvergence::Between;
+use crate::reconvergence::{Between, Ways};
 use crate::room::{GROUP, Group, Room};
 
 /// A block, and for a regular one the accesses it makes each time.
@@ -140,6 +140,16 @@ impl Loaded {
             accesses + second
         };
         [accesses + first, other]
+    }
+}
+
+/// Notes that a process executes a block for the first time, and where the ways of branches meet by that.
+pub(crate) fn execute(plans: &mut [Plan], ways: &mut Ways, process: u32, number: usize) {
+    let plan = &mut plans[number];
+    plan.executed = true;
+    for number in ways.add(process, number, &plan.block, &plan.lengths, &plan.bytes) {
+        let plan = &mut plans[number];
+        plan.between = ways.meet(process, number, &plan.block);
     }
 }
 

@@ -10,7 +10,7 @@ use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 use crate::PAGE;
 use crate::code::CodeBook;
 use crate::in_order::InARow;
-use crate::plan::Plan;
+use crate::plan::{Plan, execute};
 use crate::reconvergence::Ways;
 use crate::thread::{Stop, Thread};
 
@@ -86,13 +86,15 @@ impl Processor {
             return;
         };
         let script = &plan.block.script;
+        let first = script.partition_point(|entry| entry.instruction < instruction);
         let made = |entry: &Entry| {
             entry.instruction == instruction && entry.store == store && !entry.prefetch
         };
         // An access that is not in the script is the processor's own, as of a stack when it enters the kernel.
-        let Some(index) = script.iter().position(made) else {
+        let Some(at) = script[first..].iter().take(2).position(made) else {
             return;
         };
+        let index = first + at;
         let before = (self.next..index).filter(|&at| script[at].prefetch);
         self.words.extend(before.map(prefetch));
         self.next = self.next.max(index + 1);
@@ -126,30 +128,37 @@ impl Processor {
             self.leave();
         }
         let (start, flow) = (batch.len(), batch.flow.len());
-        let mut words = InARow {
-            words: &self.words,
+        let mut words = std::mem::take(&mut self.words);
+        let mut row = InARow {
+            words: &words,
             read: 0,
             is_final: switch,
         };
         loop {
-            match (self.thread).read(&mut words, &self.plans, batch, MANY) {
-                Stop::New(number) => meet(
-                    number,
-                    process,
-                    &mut self.plans,
-                    (&mut self.ways, &mut self.code, &mut self.places),
-                    batch,
-                ),
+            match (self.thread).read(&mut row, &self.plans, batch, MANY) {
+                Stop::New(number) => self.meet(number, process, batch),
                 Stop::Full => {}
                 Stop::Empty | Stop::Message => break,
             }
         }
-        let read = words.read;
-        self.words.drain(..read);
+        let read = row.read;
+        words.drain(..read);
+        self.words = words;
         if switch {
             self.thread.finish_block(&self.plans, batch);
         }
         self.say_whose(batch, start, flow);
+    }
+
+    /// A block is executed for the first time.
+    fn meet(&mut self, number: usize, process: u32, batch: &mut Batch) {
+        execute(&mut self.plans, &mut self.ways, 0, number);
+        let plan = &mut self.plans[number];
+        self.code.define(plan, process, None, batch);
+        let known = self.places.len();
+        if plan.code.is_some_and(|code| code.block as usize >= known) {
+            self.places.push(plan.block.pc);
+        }
     }
 
     /// Functions of the kernel by name, each with its blocks, given where they begin, in order.
@@ -217,28 +226,4 @@ fn near(address: u64) -> u64 {
 
 fn prefetch(entry: usize) -> u64 {
     (entry as u64) << ENTRY_SHIFT | Prefetch::NOWHERE
-}
-
-/// A block is executed for the first time.
-fn meet(
-    number: usize,
-    process: u32,
-    plans: &mut [Plan],
-    (ways, code, places): (&mut Ways, &mut CodeBook, &mut Vec<u64>),
-    batch: &mut Batch,
-) {
-    let plan = &mut plans[number];
-    plan.executed = true;
-    let anew = ways.add(0, number, &plan.block, &plan.lengths, &plan.bytes);
-    code.define(plan, process, None, batch);
-    let pc = plan.block.pc;
-    if let Some(code) = plan.code
-        && code.block as usize >= places.len()
-    {
-        places.push(pc);
-    }
-    for number in anew {
-        let plan = &mut plans[number];
-        plan.between = ways.meet(0, number, &plan.block);
-    }
 }

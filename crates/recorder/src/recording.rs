@@ -32,7 +32,7 @@ use crate::following::Following;
 use crate::in_order::WordReader;
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
-use crate::plan::Plan;
+use crate::plan::{Plan, execute};
 use crate::process::{Process, living};
 use crate::programs::Programs;
 use crate::reconvergence::Ways;
@@ -278,10 +278,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let Some(process) = self.processes.get(&of) else {
             return;
         };
+        execute(&mut self.plans, &mut self.ways, of, number);
         let plan = &mut self.plans[number];
-        plan.executed = true;
-        let (lengths, bytes) = (&plan.lengths, &plan.bytes);
-        let anew = self.ways.add(of, number, &plan.block, lengths, bytes);
         if self.output.with_code {
             let (pc, bytes) = (plan.block.pc, plan.code_bytes());
             let file = process.files.at(pc);
@@ -292,10 +290,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             }
         } else {
             plan.take_code();
-        }
-        for number in anew {
-            let plan = &mut self.plans[number];
-            plan.between = self.ways.meet(of, number, &plan.block);
         }
     }
 
