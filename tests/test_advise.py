@@ -24,7 +24,7 @@ import canned
 import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
-from pagelab.advising import candidates, perf_stat, verdict
+from pagelab.advising import candidates, perf_stat, show, verdict
 from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Look, Resident, looking
 from pagelab.advising.trials import Program, Trial, Trials, ratio
@@ -110,6 +110,22 @@ def test_rounds_go_to_settings_that_may_be_the_best() -> None:
     assert false <= 4
     assert right >= 190
     assert fewer >= 150
+
+
+def test_what_is_known_is_shown_after_each_round() -> None:
+    made = [Candidate(name, name) for name in ("1.3", "1.6")]
+    shown: list[Trials] = []
+    found = run_trials(
+        _MadeUp(["it"]), made, KernelSettings(), 1e9, lambda _: None, show=shown.append
+    )
+    assert [one.rounds for one in shown] == list(range(1, found.rounds + 1))
+    short, table = show.so_far(shown[-1])
+    lines = table.splitlines()
+    assert [line.split()[0] for line in lines] == ["1.6", "1.3", "unchanged"]
+    assert short == f"so far: {' '.join(lines[0].split())}"
+    times, low, high = map(float, re.findall(r"\d+\.\d+", lines[0])[1:])
+    assert low <= times <= high
+    assert low < 1.6 < high
 
 
 def test_of_five_settings_that_do_nothing_none_is_advised() -> None:

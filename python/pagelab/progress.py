@@ -51,6 +51,16 @@ class Display(Protocol):
         """A meter for `name` (a design, a program) while it is being `verb` (simulating, ...)."""
 
 
+@contextmanager
+def metered(display: Display, name: str, verb: str) -> Iterator[Meter]:
+    """A meter of the display while the block runs, however that ends."""
+    meter = display.meter(name, verb)
+    try:
+        yield meter
+    finally:
+        meter.finish()
+
+
 class _QuietMeter:
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         pass
@@ -224,14 +234,19 @@ class _BottomLineMeter:
     line: BottomLine
     label: str
     started: float = field(default_factory=time.monotonic)
+    text: str = ""
     table: str = ""
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
-        text = instead or status(done, total, time.monotonic() - self.started)
-        self.line.show(f"pagelab: {self.label}: {text}", self.table)
+        self.text = instead or status(done, total, time.monotonic() - self.started)
+        self._show()
 
     def answer(self, short: str, table: str) -> None:
         self.table = table
+        self._show()
+
+    def _show(self) -> None:
+        self.line.show(f"pagelab: {self.label}: {self.text}", self.table)
 
     def finish(self) -> None:
         self.line.close()

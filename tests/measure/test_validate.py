@@ -218,7 +218,7 @@ def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     pages = HugePages("always", "thp", {})
     native.measure(["true"], pages, KernelSettings(), ["2M"], 99.5, said.append)
     assert len(said) == 100 / 5
-    assert said[0] == "5 rounds, 5 s"
+    assert said[0] == "round 5, 5 s"
 
 
 def _fallbacks() -> int:

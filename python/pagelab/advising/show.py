@@ -7,7 +7,7 @@ from rich.table import Table
 
 from pagelab import units
 from pagelab.advising.candidates import Unavailable
-from pagelab.advising.trials import CONFIDENCE, Ratio, Trial
+from pagelab.advising.trials import CONFIDENCE, Ratio, Trial, Trials
 from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, to_type
 from pagelab.advising.why import Why
 
@@ -26,6 +26,19 @@ def interval(ratio: Ratio) -> str:
     if not math.isfinite(ratio.high):
         return f"{ratio.median:.2f}"
     return f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+
+
+def so_far(trials: Trials) -> tuple[str, str]:
+    """The answer after some rounds: the fastest setting in a line, and all as a table."""
+    found = [(trials.faster(one), one.candidate.name, len(one.runs)) for one in trials.others]
+    found.sort(key=lambda one: -one[0].median)
+    itself = (trials.faster(trials.again), "unchanged (itself)", trials.rounds)
+    wide = max(len(name) for _, name, _ in (*found, itself))
+    lines = [
+        f"{name:{wide}}  {interval(faster)} times faster, {rounds} round{'s' * (rounds > 1)}"
+        for faster, name, rounds in (*found, itself)
+    ]
+    return f"so far: {' '.join(lines[0].split())}", "\n".join(lines)
 
 
 def _rows(advice: Advice) -> list[tuple[str, ...]]:

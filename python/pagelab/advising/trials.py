@@ -362,11 +362,13 @@ def run(
     budget: float,
     say: Callable[[str], None],
     first: First | None = None,
+    show: Callable[[Trials], None] = lambda _: None,
 ) -> Trials:
     """Runs rounds of settings for `budget` seconds, or until none is left that may be the best.
 
     The `first` run warms up what the unchanged program reads, if there was one. The `kernel` is
     told its settings before each run. A setting that does not engage in its first run has no other.
+    `show` is called after each round.
     Interrupted, what was run counts. Raises PagelabError when the program cannot be run, does not
     end, or ends otherwise than with 0.
     """
@@ -383,6 +385,8 @@ def run(
             seen[trial.candidate.name] = had.look
             return had.run
         warm_up = trial.candidate.name not in seen
+        if warm_up:
+            tell(f"first run, {trial.candidate.name}")
         kernel.set(trial.candidate.kernel)
         found = program.run(trial.candidate, seen)
         if not warm_up:
@@ -407,7 +411,9 @@ def run(
     settled: set[str] = set()
 
     def left(_: Mapping[str, list[Run]]) -> list[str]:
-        open_ = {trial.candidate.name for trial in gathered().unsettled}
+        found = gathered()
+        show(found)
+        open_ = {trial.candidate.name for trial in found.unsettled}
         # Rounds that a setting was not in cannot be made up for.
         settled.update(trials.keys() - {UNCHANGED, AGAIN} - open_)
         names = trials.keys() - settled

@@ -30,7 +30,7 @@ from pagelab.advising import (
 )
 from pagelab.advising.candidates import Candidate, Unavailable
 from pagelab.advising.leftover import Guard
-from pagelab.advising.trials import Program, StillRunningError
+from pagelab.advising.trials import Program, StillRunningError, Trials
 from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
 from pagelab.cli import options
@@ -39,6 +39,7 @@ from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a
 from pagelab.machine import MachineBase
 from pagelab.measuring import here, kind, native
 from pagelab.measuring.kernel_settings import KernelSettings
+from pagelab.progress import Meter
 
 _FILE = "advice.json"
 
@@ -114,16 +115,15 @@ def advise(
     console = Console(stderr=as_json or markdown or export is not None)
     with (
         jobs.ended_as_by_interrupt(),
-        progress.display(Console(stderr=True), quiet=quiet) as meters,
+        # Answers are shown at the bottom of a shared terminal only.
+        progress.display(Console(stderr=True), quiet=quiet, shared=True) as meters,
+        progress.metered(meters, name, "running") as meter,
         KernelSettings() as kernel,
         Guard() as guard,
     ):
-        meter = meters.meter(name, "running")
         one = Program(program, stdin, seconds, worked, guard)
         settings = partial(candidates.of, program, allowed=allowed, more=of_sites)
-        say = partial(meter.update, 0, None)
-        decided, found, missing = _try(one, settings, kernel, say, expects=export is None)
-        meter.finish()
+        decided, found, missing = _try(one, settings, kernel, meter, expects=export is None)
     if decided is None:
         _expect(program, seconds, found, missing, simulated, out, as_json=as_json, quiet=quiet)
         return
@@ -158,7 +158,7 @@ def _try(
     one: Program,
     settings: Callable[..., tuple[list[Candidate], list[Unavailable]]],
     kernel: KernelSettings,
-    say: Callable[[str], None],
+    meter: Meter,
     *,
     expects: bool,
 ) -> tuple[Advice | None, list[Candidate], list[Unavailable]]:
@@ -166,6 +166,8 @@ def _try(
 
     One that does not end soon enough has no advice where the model's expectation is wanted instead.
     """
+    say = partial(meter.update, 0, None)
+    say(f"first run, unchanged, at most {one.seconds:.0f} s left")
     try:
         first = one.first(kernel)
     except StillRunningError as error:
@@ -173,8 +175,12 @@ def _try(
             raise
         return None, *settings(look=error.look, seconds=one.seconds)
     found, missing = settings(look=first.look, seconds=first.run.wall)
-    decided = verdict.decide(trials.run(one, found, kernel, one.seconds, say, first))
-    return decided, found, missing
+
+    def answer(known: Trials) -> None:
+        meter.answer(*show.so_far(known))
+
+    rounds = trials.run(one, found, kernel, one.seconds, say, first, answer)
+    return verdict.decide(rounds), found, missing
 
 
 def _expect(

@@ -285,7 +285,7 @@ def interleave(
         spent = time.monotonic() - begin
         if spent >= said + SECONDS_BETWEEN_LINES:
             said = spent
-            say(f"{rounds} rounds, {spent:.0f} s")
+            say(f"round {rounds}, {spent:.0f} s")
         wanted = left(runs)
         over = spent > budget or not wanted
         if (over and rounds >= _LEAST_ROUNDS) or spent > patience * budget:
