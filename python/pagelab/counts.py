@@ -247,6 +247,14 @@ class Compaction(Model):
     kcompactd: Kcompactd | None = None
 
 
+class Grouping(Model):
+    """2 MiB blocks of frames by the kind of pages that they are for."""
+
+    unmovable_blocks: Natural
+    claimed: Natural
+    stolen: Natural
+
+
 class Kswapd(Model):
     """Work of kswapd; pages are of 4 KiB."""
 
@@ -379,6 +387,7 @@ class Os(Model):
     free_blocks: list[Natural]
     free_2m_blocks: Natural
     unusable_free_space_index: float
+    grouping: Grouping | None = None
     files: Files | None = None
     hashed: Hashed | None = None
     segments: Segments | None = None

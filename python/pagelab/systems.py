@@ -51,8 +51,8 @@ def parse(text: str) -> str:
 def overrides(text: str) -> Iterator[str]:
     """The machine's keys with their values.
 
-    Parameters of a kernel are `defrag`, `huge_code`, and those of khugepaged or of reclaim, which
-    they switch on.
+    Parameters of a kernel are `defrag`, `grouping`, `huge_code`, and those of khugepaged or of
+    reclaim, which they switch on.
 
     >>> list(overrides("linux-6.12"))
     ['memory.accounting=per_page']
@@ -77,7 +77,7 @@ def overrides(text: str) -> Iterator[str]:
 
 
 def _part(key: str) -> str:
-    if key in ("defrag", "huge_code"):
+    if key in ("defrag", "grouping", "huge_code"):
         return ""
     return "reclaim." if key in _RECLAIM else "khugepaged."
 

@@ -2,7 +2,8 @@ use crate::error::require;
 use crate::frames::buddy::PAGEBLOCK_ORDER;
 use crate::frames::free_blocks;
 use crate::{
-    Accounting, Defrag, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy, ReclaimConfig,
+    Accounting, Defrag, Grouping, KhugepagedConfig, ManagerConfig, OsConfigError, PagePolicy,
+    ReclaimConfig,
 };
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use schemars::JsonSchema;
@@ -53,6 +54,9 @@ pub struct OsConfig {
     /// The thread that makes 2 MiB pages of smaller ones, where `page_policy` allows them. None: it is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub khugepaged: Option<KhugepagedConfig>,
+    /// Pages that cannot be moved are kept apart from those that can.
+    #[serde(skip_serializing_if = "Grouping::is_default")]
+    pub grouping: Grouping,
     /// Faults for which pages are moved together where no block of 2 MiB is free.
     #[serde(skip_serializing_if = "Defrag::is_default")]
     pub defrag: Defrag,
@@ -87,6 +91,7 @@ impl Default for OsConfig {
             page_policy: PagePolicy::BASE,
             accounting: Accounting::default(),
             khugepaged: None,
+            grouping: Grouping::default(),
             defrag: Defrag::default(),
             reclaim: None,
             huge_code: false,

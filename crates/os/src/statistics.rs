@@ -1,5 +1,5 @@
-use crate::TierStatistics;
 use crate::accounting::AccountingStatistics;
+use crate::{GroupingStatistics, TierStatistics};
 use pagelab_addr::PageSize;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -359,6 +359,9 @@ pub struct OsStatistics {
     pub free_2m_blocks: u32,
     /// Gorman's unusable free space index at order 9.
     pub unusable_free_space_index: f64,
+    /// Blocks of 2 MiB by kind of pages, where these are kept apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grouping: Option<GroupingStatistics>,
     /// Files, where any are mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FileStatistics>,

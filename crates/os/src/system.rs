@@ -61,6 +61,7 @@ impl Os {
         if !config.free_blocks.is_empty() {
             buddy.shuffle(&mut SplitMix64(seed));
         }
+        buddy.group(config.grouping);
         let manager = manager::build(&config.manager, &nodes, &mut buddy)?;
         let mut config = config;
         if manager.is_file_system() {
@@ -254,6 +255,7 @@ impl Os {
             free_blocks: buddy.free_blocks(),
             free_2m_blocks: buddy.free_pageblocks(),
             unusable_free_space_index: buddy.unusable_free_space_index(),
+            grouping: buddy.grouping(),
             hashed: self.frames.placer().and_then(Placer::hashed),
             segments: self.frames.placer().and_then(Placer::segments),
             pieces: self.frames.manager().pieces().to_vec(),

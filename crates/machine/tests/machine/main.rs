@@ -19,6 +19,7 @@ mod generated;
 mod given_pages;
 mod giving_back;
 mod golden;
+mod grouping;
 mod heat_map;
 mod known_times;
 mod look_ahead;

@@ -43,7 +43,7 @@ impl FrameTable {
     }
 
     /// A free frame above a block, from the end of memory downwards, taken for a page of this use. Blocks that are
-    /// free as a whole stay so (`suitable_migration_target`).
+    /// free as a whole stay so, and those for pages that cannot be moved are for these (`suitable_migration_target`).
     fn take_above(&mut self, block: Pfn, tag: u8) -> Option<Pfn> {
         let count = self.buddy.count();
         loop {
@@ -51,7 +51,7 @@ impl FrameTable {
             if pfn.0 < block.0 + PAGEBLOCK_FRAMES {
                 return None;
             }
-            if self.buddy.used_in_pageblock(pfn) == 0 {
+            if self.buddy.used_in_pageblock(pfn) == 0 || self.buddy.is_for_unmovable(pfn) {
                 self.compaction.taken += pfn.0 % PAGEBLOCK_FRAMES + 1;
                 continue;
             }

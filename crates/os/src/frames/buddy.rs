@@ -2,13 +2,14 @@
 //!
 //! After Linux's mm/page_alloc.c: free blocks of each order and zone are in a doubly linked list,
 //! blocks are taken from and put back at its head, and a freed block merges with its buddy
-//! as long as that is free too (`__free_one_page`, `expand`). Per-CPU lists and migrate
-//! types are not modelled.
+//! as long as that is free too (`__free_one_page`, `expand`). Per-CPU lists are not modelled; migrate types are in
+//! `grouping`.
 //!
 //! As in struct page, what a frame needs while it is free (list links) and what its user keeps
 //! about it while it is in use share the same words: 9 bytes a frame in all.
 
 use crate::frames::random::SplitMix64;
+use crate::grouping::{MOVABLE, PageblockTypes};
 use pagelab_addr::Pfn;
 
 /// log2 of the frames in a 2 MiB block.
@@ -17,19 +18,19 @@ pub const PAGEBLOCK_ORDER: u32 = 9;
 pub const PAGEBLOCK_FRAMES: u32 = 1 << PAGEBLOCK_ORDER;
 
 /// Set in the tag of the first frame of a free block, beside its order.
-const FREE_HEAD: u8 = 0x80;
+pub(crate) const FREE_HEAD: u8 = 0x80;
 /// The tag of the other frames of a free block.
 const FREE_BODY: u8 = 0;
 /// The end of a list.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Frames `start..end` with their free lists.
 #[derive(Clone, Debug)]
-struct Zone {
-    start: u32,
-    end: u32,
-    /// First block of each order's free list.
-    heads: Vec<u32>,
+pub(crate) struct Zone {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// First block of each order's free lists, one for each migrate type.
+    pub(crate) heads: Vec<[u32; 2]>,
     /// Length of each order's free list.
     blocks: Vec<u32>,
 }
@@ -37,14 +38,16 @@ struct Zone {
 /// The buddy allocator, and one tag and two words for each frame in use.
 #[derive(Clone, Debug)]
 pub struct Buddy {
-    zones: Vec<Zone>,
+    pub(crate) zones: Vec<Zone>,
     /// The first frame of each node.
     nodes: Vec<u32>,
     /// For each node, all zones in the order in which they are asked for memory: its own from the
     /// highest down, then those of the next node (the kernel's zonelists).
-    zonelists: Vec<Vec<usize>>,
-    max_order: u32,
-    tags: Vec<u8>,
+    pub(crate) zonelists: Vec<Vec<usize>>,
+    pub(crate) max_order: u32,
+    pub(crate) tags: Vec<u8>,
+    /// Migrate types of pageblocks, where pages are kept apart by them.
+    pub(crate) pageblocks: Option<PageblockTypes>,
     /// For the first frame of a free block: the next and the previous block in its list. Of a frame
     /// in use: its user's.
     words: Vec<[u32; 2]>,
@@ -79,7 +82,7 @@ impl Buddy {
             Zone {
                 start,
                 end,
-                heads: vec![NONE; max_order as usize + 1],
+                heads: vec![[NONE; 2]; max_order as usize + 1],
                 blocks: vec![0; max_order as usize + 1],
             }
         });
@@ -94,6 +97,7 @@ impl Buddy {
             free_frames: 0,
             free_pageblocks: 0,
             tags,
+            pageblocks: None,
         };
         buddy.count_used();
         buddy.build_lists();
@@ -143,7 +147,7 @@ impl Buddy {
         for zone in 0..self.zones.len() {
             for order in 0..=self.max_order {
                 let mut blocks = Vec::new();
-                let mut next = self.zones[zone].heads[order as usize];
+                let mut next = self.zones[zone].heads[order as usize][0];
                 while next != NONE {
                     blocks.push(next);
                     next = self.words[next as usize][0];
@@ -179,7 +183,7 @@ impl Buddy {
         self.words[pfn as usize] = [NONE, tail];
         self.zones[zone].blocks[order as usize] += 1;
         if tail == NONE {
-            self.zones[zone].heads[order as usize] = pfn;
+            self.zones[zone].heads[order as usize][0] = pfn;
         } else {
             self.words[tail as usize][0] = pfn;
         }
@@ -305,24 +309,47 @@ impl Buddy {
         if order > self.max_order {
             return self.allocate_contiguous(node, order, tag);
         }
+        if self.pageblocks.is_some() {
+            return self.allocate_by_type(node, order, tag);
+        }
         for place in 0..self.zones.len() {
             let zone = self.zonelists[node][place];
-            for from in order..=self.max_order {
-                let pfn = self.zones[zone].heads[from as usize];
-                if pfn == NONE {
-                    continue;
-                }
+            if let Some(pfn) = self.smallest(zone, order, MOVABLE, tag) {
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    /// Takes the smallest block of a zone and a migrate type that is large enough (`__rmqueue_smallest`).
+    #[inline]
+    pub(crate) fn smallest(
+        &mut self,
+        zone: usize,
+        order: u32,
+        migrate_type: usize,
+        tag: u8,
+    ) -> Option<Pfn> {
+        for from in order..=self.max_order {
+            let pfn = self.zones[zone].heads[from as usize][migrate_type];
+            if pfn != NONE {
                 self.unlink(zone, pfn, from);
-                // The lower half is taken, the upper half goes back to its list: so a run of
-                // allocations has ascending frames.
-                for half in (order..from).rev() {
-                    self.link(zone, pfn + (1 << half), half);
-                }
-                self.take(pfn, order, tag);
+                self.take_half(zone, pfn, from, order, tag);
                 return Some(Pfn(pfn));
             }
         }
         None
+    }
+
+    /// Takes the first frames of a block that is in no list, and puts the rest back.
+    #[inline]
+    pub(crate) fn take_half(&mut self, zone: usize, pfn: u32, from: u32, order: u32, tag: u8) {
+        // The lower half is taken, the upper half goes back to its list: so a run of
+        // allocations has ascending frames.
+        for half in (order..from).rev() {
+            self.link(zone, pfn + (1 << half), half);
+        }
+        self.take(pfn, order, tag);
     }
 
     /// A block above the largest order, out of free neighbours of the largest order
@@ -461,6 +488,9 @@ impl Buddy {
                 break;
             }
             self.unlink(zone, buddy, order);
+            if order >= PAGEBLOCK_ORDER {
+                self.set_type(buddy, order, self.type_at(pfn));
+            }
             pfn &= buddy;
             order += 1;
         }
@@ -491,14 +521,15 @@ impl Buddy {
         }
     }
 
-    fn zone_of(&self, pfn: u32) -> usize {
+    pub(crate) fn zone_of(&self, pfn: u32) -> usize {
         self.zones.partition_point(|zone| zone.end <= pfn)
     }
 
     #[inline]
-    fn link(&mut self, zone: usize, pfn: u32, order: u32) {
+    pub(crate) fn link(&mut self, zone: usize, pfn: u32, order: u32) {
+        let migrate_type = self.type_at(pfn);
         let Zone { heads, blocks, .. } = &mut self.zones[zone];
-        let next = std::mem::replace(&mut heads[order as usize], pfn);
+        let next = std::mem::replace(&mut heads[order as usize][migrate_type], pfn);
         blocks[order as usize] += 1;
         self.tags[pfn as usize] = FREE_HEAD | order as u8;
         self.words[pfn as usize] = [next, NONE];
@@ -508,13 +539,14 @@ impl Buddy {
     }
 
     #[inline]
-    fn unlink(&mut self, zone: usize, pfn: u32, order: u32) {
+    pub(crate) fn unlink(&mut self, zone: usize, pfn: u32, order: u32) {
+        let migrate_type = self.type_at(pfn);
         let [next, previous] = self.words[pfn as usize];
         let Zone { heads, blocks, .. } = &mut self.zones[zone];
         blocks[order as usize] -= 1;
         self.tags[pfn as usize] = FREE_BODY;
         if previous == NONE {
-            heads[order as usize] = next;
+            heads[order as usize][migrate_type] = next;
         } else {
             self.words[previous as usize][0] = next;
         }
@@ -562,6 +594,6 @@ fn pageblocks(order: u32) -> (u16, usize) {
 }
 
 #[inline]
-fn is_free_tag(tag: u8) -> bool {
+pub(crate) fn is_free_tag(tag: u8) -> bool {
     tag == FREE_BODY || tag & FREE_HEAD != 0
 }

@@ -37,12 +37,17 @@ pub fn map(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>) {
 
 /// Advise the first process's kernel on a range.
 pub fn advise(machine: &mut Machine<MapTable>, pages: Range<u64>, advice: Advice) {
+    advise_of(machine, 0, pages, advice);
+}
+
+/// Advise a process's kernel on a range.
+pub fn advise_of(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>, advice: Advice) {
     let event = Control::Advise {
         addr: pages.start * PAGE_BYTES,
         len: (pages.end - pages.start) * PAGE_BYTES,
         advice,
     };
-    machine.control(0, event).unwrap();
+    machine.control(process, event).unwrap();
 }
 
 /// Map a range of some kind of memory.

@@ -1,0 +1,89 @@
+//! Migrate types: pages that cannot be moved lie apart from those that can, by blocks of 2 MiB (pageblocks).
+//!
+//! There are two types, movable and unmovable; the kernel's own caches, which it can give up, have none of theirs. A
+//! free block is in the list of the type of its pageblock. pageblocks.rs keeps types, mobility.rs chooses among them.
+
+mod mobility;
+mod pageblocks;
+
+use crate::frames::tag;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Pages kept apart by whether they can be moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grouping {
+    /// None: any block has any pages.
+    #[default]
+    Off,
+    /// Pageblocks are of a migrate type, as in Linux.
+    Mobility,
+}
+
+impl Grouping {
+    /// True if it is the default.
+    pub fn is_default(&self) -> bool {
+        *self == Grouping::default()
+    }
+}
+
+/// Pageblocks of 2 MiB whose migrate type changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GroupingStatistics {
+    /// Pageblocks for pages that cannot be moved now.
+    pub unmovable_blocks: u64,
+    /// Pageblocks that one type took from the other, whole.
+    pub claimed: u64,
+    /// Allocations from a pageblock of the other type, which stayed one.
+    pub stolen: u64,
+}
+
+/// Migrate type of pages that can be moved, and of pages that cannot: an index of free lists.
+pub(crate) const MOVABLE: usize = 0;
+pub(crate) const UNMOVABLE: usize = 1;
+
+/// Migrate type of a page in use.
+pub(crate) fn type_of(tag: u8) -> usize {
+    match tag {
+        tag::TABLE | tag::UNMOVABLE => UNMOVABLE,
+        _ => MOVABLE,
+    }
+}
+
+/// Migrate types by pageblock, and how often they changed.
+#[derive(Clone, Debug)]
+pub(crate) struct PageblockTypes {
+    types: Vec<u8>,
+    claimed: u64,
+    stolen: u64,
+}
+
+impl PageblockTypes {
+    fn new(blocks: usize) -> Self {
+        PageblockTypes {
+            types: vec![MOVABLE as u8; blocks],
+            claimed: 0,
+            stolen: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, block: usize) -> usize {
+        usize::from(self.types[block])
+    }
+
+    /// Sets the type of some pageblocks.
+    pub(crate) fn set(&mut self, first: usize, blocks: usize, migrate_type: usize) {
+        self.types[first..first + blocks].fill(migrate_type as u8);
+    }
+
+    fn statistics(&self) -> GroupingStatistics {
+        let types = self.types.iter();
+        GroupingStatistics {
+            unmovable_blocks: types.map(|&unmovable| u64::from(unmovable)).sum(),
+            claimed: self.claimed,
+            stolen: self.stolen,
+        }
+    }
+}
