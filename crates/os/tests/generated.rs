@@ -557,3 +557,31 @@ fn a_page_that_nothing_maps_is_moved_out_with_its_contents() {
     let os = os(config(PagePolicy::BASE, 0.0), segments);
     reads_back(table, os, &steps.map(|step| (0, step)));
 }
+
+/// Memory that a heap grows over goes, and its frames are the heap's at once: they are empty.
+#[test]
+fn memory_that_a_heap_grows_over_is_empty_though_it_has_the_same_frames() {
+    let heap = 0x4000_0000;
+    let steps = [
+        Step::Control(Control::Brk { end: heap }),
+        Step::Control(Control::Map {
+            addr: heap,
+            len: 8 * PAGE_BYTES,
+            prot: READ_WRITE,
+            backing: Backing::Anonymous,
+            populate: false,
+        }),
+        Step::Store(heap / PAGE_BYTES + 3),
+        Step::Control(Control::Brk {
+            end: heap + 8 * PAGE_BYTES,
+        }),
+        Step::Load(heap / PAGE_BYTES + 3),
+    ];
+    let config = OsConfig {
+        manager: ManagerConfig::Contiguous,
+        ..config(PagePolicy::BASE, 0.0)
+    };
+    let table = MapTable::new(Placement::None);
+    let os = os(config, pagelab_os::Placement::Buddy);
+    reads_back(table, os, &steps.map(|step| (0, step)));
+}

@@ -12,7 +12,7 @@ use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_events::{Advice, Backing, Control};
 use pagelab_os::{Effects, KernelThread, Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 /// The operating system with a page table and a map beside it, a TLB that never forgets by itself, and the
@@ -151,11 +151,14 @@ impl<T: PageTable> Machine<T> {
             }
         );
         self.table.collapsing = collapses.then(HashMap::new);
+        let renews = matches!(event, Control::Brk { .. } | Control::Map { .. });
+        self.table.renewed = renews.then(HashSet::new);
         self.following = self.following(process, &event);
         let done = self.call(|os, table, directory, effects| {
             os.control(table, directory, process, &event, effects)
         });
         self.table.collapsing = None;
+        self.table.renewed = None;
         done?;
         self.processes.control(process, &event);
         self.lose();

@@ -2,7 +2,7 @@ use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use pagelab_translation::{
     Displaced, Frames, MapError, Page, PageTable, Range, Run, Translation, Walk, Work,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A page table with a plain map beside it, and the contents of the frames: a number for each.
 ///
@@ -18,6 +18,8 @@ pub struct Shadow<T> {
     /// While pages are collapsed: the contents of those that were taken out.
     pub collapsing: Option<HashMap<PageId, u64>>,
     pub failure: MapError,
+    /// While an event takes memory and gives other memory at once: frames of 4 KiB pages that nothing maps since then.
+    pub renewed: Option<HashSet<Pfn>>,
     /// Contents of pages that were taken out, where pages may leave memory.
     pub left: Option<HashMap<PageId, u64>>,
 }
@@ -31,6 +33,7 @@ impl<T> Shadow<T> {
             maps_left: u64::MAX,
             collapsing: None,
             failure: MapError::NoPlace,
+            renewed: None,
             left: None,
         }
     }
@@ -152,6 +155,13 @@ impl<T: PageTable> PageTable for Shadow<T> {
                 self.contents.insert(pfn, contents.copied().unwrap_or(0));
             }
         }
+        if self
+            .renewed
+            .as_mut()
+            .is_some_and(|free| free.remove(&translation.pfn))
+        {
+            self.contents.remove(&translation.pfn);
+        }
         self.come_back(page, translation);
         self.entries.insert((page.id, size), translation);
         Ok(())
@@ -168,6 +178,13 @@ impl<T: PageTable> PageTable for Shadow<T> {
         let found = self.table.unmap(frames, page, size, work);
         assert_eq!(found, self.entries.remove(&(page.id, size)));
         self.displace(&work.displaced[before..]);
+        // A larger page is perhaps only split.
+        if let (Some(free), Some(found)) = (&mut self.renewed, found)
+            && size == PageSize::Base4K
+            && !self.entries.values().any(|entry| entry.pfn == found.pfn)
+        {
+            free.insert(found.pfn);
+        }
         for (kept, found) in [&mut self.collapsing, &mut self.left]
             .into_iter()
             .zip([found; 2])
