@@ -227,19 +227,23 @@ def workloads() -> str:
         f"them.\n\nOf every program:\n\n{rows(common)}\n\n"
         '>>> pointer_chase(pages="4k", loads=10_000)\n'
         "Workload('pointer-chase:pages=4k,loads=10000')\n"
-        '"""\n\nfrom pagelab.sources import Workload as Workload\n'
-        "from pagelab.sources import workload\n\nQuantity = int | str\n\n"
+        '"""\n\nfrom typing import TypedDict, Unpack\n\n'
+        "from pagelab.sources import Workload as Workload\n"
+        "from pagelab.sources import workload\n\nQuantity = int | str\n\n\n"
+        'class Common(TypedDict, total=False):\n    """Parameters of every program."""\n\n'
+        + "".join(f"    {key}: Quantity\n" for key, *_ in common)
     ]
     for (name, description), parameters in zip(listed, of_each, strict=True):
         own = [row for row in parameters if row not in common]
+        given = [f'"{key}": {key},' for key, *_ in own]
         doc = f"{sentence(description.partition(';')[0])}\n\n{rows(own)}\n"
         made.append(
             function(
                 identifier(name),
-                arguments([(key, "Quantity") for key, *_ in parameters]),
+                arguments([(key, "Quantity") for key, *_ in own]) + "    **common: Unpack[Common],\n",
                 "Workload",
                 doc,
-                f'workload("{name}", locals())',
+                f'workload("{name}", {{{"".join(given)} **common}})',
             )
         )
     every = ", ".join(identifier(name) for name, _ in listed)

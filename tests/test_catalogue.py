@@ -63,4 +63,6 @@ def test_every_key_of_a_design_can_be_given_with_it(machine: machines.Machine) -
 def test_every_parameter_of_a_workload_can_be_given() -> None:
     for make in workloads.ALL:
         known = {row[0] for row in _core.workload_parameters(make().name)}
-        assert set(inspect.signature(make).parameters) == known
+        own = set(inspect.signature(make).parameters) - {"common"}
+        assert own | workloads.Common.__annotations__.keys() == known
+        assert make(seed=7).parameters["seed"] == "7"

@@ -115,7 +115,7 @@ def together(programs: list[dict[str, Any]], copies: int) -> dict[str, Any]:
     }
 
 
-def workload(name: str, parameters: Mapping[str, int | str | None]) -> Workload:
+def workload(name: str, parameters: Mapping[str, object]) -> Workload:
     """A built-in program with some parameters set; those that are `None` are not.
 
     Raises UsageError for a program, a parameter or a value that there is not.
