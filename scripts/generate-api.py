@@ -240,7 +240,8 @@ def workloads() -> str:
         made.append(
             function(
                 identifier(name),
-                arguments([(key, "Quantity") for key, *_ in own]) + "    **common: Unpack[Common],\n",
+                arguments([(key, "Quantity") for key, *_ in own])
+                + "    **common: Unpack[Common],\n",
                 "Workload",
                 doc,
                 f'workload("{name}", {{{"".join(given)} **common}})',

@@ -30,7 +30,7 @@ from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.machine import MachineBase
-from pagelab.measuring import here, kind
+from pagelab.measuring import kind
 from pagelab.progress import Display, display
 from pagelab.recorded import summary
 from pagelab.recording import RecordingError
@@ -536,9 +536,10 @@ def _be_quiet(_: str) -> None:
 
 def _host() -> dict[str, Any]:
     """The machine that simulated: no result of the simulation is changed by it."""
+    processor = kind.processor()
     return {
-        "cpu": here.cpu(),
-        "hypervisor": here.is_virtual(),
+        "cpu": processor.name,
+        "hypervisor": processor.is_virtual,
         "processors": os.cpu_count(),
         "kernel": f"{platform.system()} {platform.release()}",
         **({"transparent_hugepage": setting} if (setting := advice.huge_pages()) else {}),

@@ -1,11 +1,17 @@
 """Errors that end a command with a message instead of a traceback."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pagelab import _core
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import ValidationError
 
 
 class PagelabError(Exception):
@@ -63,6 +69,22 @@ def runs_a_program(command: Callable[..., None]) -> Callable[..., None]:
             raise
 
     return run
+
+
+@contextmanager
+def cannot(verb: str, file: "Path | str") -> Iterator[None]:
+    """Raises PagelabError for an OSError of what is done here: `cannot write FILE: why`."""
+    try:
+        yield
+    except OSError as error:
+        raise PagelabError(f"cannot {verb} {file}: {error.strerror}") from error
+
+
+def fault(error: "ValidationError") -> str:
+    """The first fault that a model finds in what was read, and where: `runs.0: Field required`."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "top level"
+    return f"{place}: {first['msg']}"
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UsageError:

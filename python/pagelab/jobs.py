@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from pagelab import _core
 from pagelab.counts import INTERRUPTED
-from pagelab.errors import InterruptedRunError, RunError
+from pagelab.errors import InterruptedRunError, PagelabError, RunError
 from pagelab.progress import Display
 from pagelab.results import Failure, Run
 
@@ -193,6 +193,25 @@ def simulate_all(
         return [future.result() for future in futures]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def all_whole(simulations: list[Simulation], display: Display) -> list[Run]:
+    """Runs all simulations to their end.
+
+    Raises PagelabError when one comes to none, and KeyboardInterrupt when somebody ends them.
+    """
+    with stoppable() as stop:
+        outcomes = simulate_all(simulations, display, stop)
+    if stop.wanted:
+        raise KeyboardInterrupt
+    runs = []
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            raise PagelabError(f"{outcome.design}: {outcome.error}")
+        if outcome.stopped:
+            raise PagelabError(f"{outcome.design} ended early: {outcome.stopped}")
+        runs.append(outcome)
+    return runs
 
 
 def available_processors() -> int:

@@ -4,9 +4,10 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Protocol
 
@@ -250,6 +251,12 @@ class _BottomLineMeter:
 
     def finish(self) -> None:
         self.line.close()
+
+
+def dim(*, quiet: bool) -> Callable[[str], None]:
+    """What says lines on standard error, faint; nothing if it is to be quiet."""
+    console = Console(stderr=True, quiet=quiet)
+    return partial(console.print, style="dim", highlight=False, markup=False)
 
 
 def status(done: int, total: int | None, elapsed: float) -> str:

@@ -40,7 +40,7 @@ from pagelab.counts import (
     Tlb,
     Walks,
 )
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import PagelabError, UsageError, cannot, fault
 from pagelab.pages import largest, of_policy
 from pagelab.sources import Trace
 
@@ -581,9 +581,8 @@ def load(path: str | os.PathLike[str]) -> Comparison:
     if file.is_dir():
         file /= "result.json"
     try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PagelabError(f"cannot read {file}: {error.strerror}") from error
+        with cannot("read", file):
+            raw = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise PagelabError(f"{file} is not a result of pagelab: {error}") from error
     schema = raw.get("schema") if isinstance(raw, dict) else None
@@ -593,10 +592,8 @@ def load(path: str | os.PathLike[str]) -> Comparison:
         single = schema == RUN
         found = of_run(Run.model_validate(raw)) if single else Comparison.model_validate(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "top level"
         raise PagelabError(
-            f"{file} is not a result of pagelab: {place}: {first['msg']} "
+            f"{file} is not a result of pagelab: {fault(error)} "
             f"({error.error_count()} problems in all)"
         ) from error
     _check_runs(found, file)

@@ -10,7 +10,7 @@ import pytest
 from pagelab import _core
 from pagelab.cli import options
 from pagelab.errors import PagelabError, UsageError
-from pagelab.measuring import here, probe
+from pagelab.measuring import here, kind, probe
 from pagelab.measuring.result import Measurement, load
 
 WHOLE = Path(__file__).parent / "data" / "zen5-guest.json"
@@ -26,7 +26,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(part)
         measurement = load(WHOLE)
         environment = measurement.environment.model_copy(
-            update={"cpu": here.cpu(), "kernel": f"{os.uname().release} #1"}
+            update={"cpu": kind.processor().name, "kernel": f"{os.uname().release} #1"}
         )
         return measurement.model_copy(update={"environment": environment})
 

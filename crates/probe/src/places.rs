@@ -104,14 +104,8 @@ impl Region {
     /// When the memory cannot be had, or is not mapped as asked: the kernel decides.
     pub fn new(len: usize, pages: Pages, spread: Spread) -> Result<Region, Refused> {
         let len = len.next_multiple_of(HUGE);
-        let memory = Mapping::anonymous_huge_aligned(len)?;
         let huge = pages != Pages::Small;
-        let advice = if huge {
-            libc::MADV_HUGEPAGE
-        } else {
-            libc::MADV_NOHUGEPAGE
-        };
-        memory.advise(0, len, advice)?;
+        let memory = Mapping::anonymous_in(huge, len)?;
         memory.touch(0, len, PAGE);
         if huge {
             let found = backing(&memory).map_or(0, |b| b.anonymous_huge as usize);

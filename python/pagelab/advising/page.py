@@ -8,7 +8,7 @@ from typing import Any
 
 from pagelab import results, units
 from pagelab.advising.saved import Interval, Saved, Tried
-from pagelab.errors import PagelabError
+from pagelab.errors import cannot
 from pagelab.report import allocated
 from pagelab.report.scales import Tick, linear_ticks
 from pagelab.report.templating import environment
@@ -167,8 +167,6 @@ def write(saved: Saved, folder: Path, out: Path | None = None) -> Path:
     page = out or folder / "report.html"
     model = folder / MODEL
     html = render(saved, results.load(model) if (model / "report.html").is_file() else None)
-    try:
+    with cannot("write", page):
         page.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise PagelabError(f"cannot write {page}: {error.strerror}") from error
     return page

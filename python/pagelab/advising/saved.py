@@ -10,7 +10,7 @@ from pagelab.advising import trials
 from pagelab.advising.show import SCHEMA
 from pagelab.advising.trials import Ratio
 from pagelab.counts import Model, Natural
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, cannot, fault
 from pagelab.measuring.native import Thp
 from pagelab.results import check_version
 
@@ -133,17 +133,13 @@ def _schema(text: bytes) -> str:
 def load(path: Path) -> Saved:
     """Reads an advice's file, or the folder of one. Raises PagelabError where it is none."""
     file = path / FILE if path.is_dir() else path
-    try:
+    with cannot("read", file):
         text = file.read_bytes()
-    except OSError as error:
-        raise PagelabError(f"cannot read {file}: {error.strerror}") from error
     check_version(file, _schema(text), SCHEMA, "advise")
     try:
         found = Saved.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise PagelabError(f"{file} is no advice: {place}: {first['msg']}") from error
+        raise PagelabError(f"{file} is no advice: {fault(error)}") from error
     if not found.unchanged.runs or not all(one.runs for one in found.tried):
         raise PagelabError(f"{file} is no advice: a setting has no runs")
     return found

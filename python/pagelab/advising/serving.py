@@ -14,7 +14,7 @@ from pathlib import Path
 from pagelab.advising.resident import descendants
 from pagelab.environment import given
 from pagelab.errors import PagelabError, UsageError
-from pagelab.measuring import native
+from pagelab.measuring import native, probe
 from pagelab.measuring.native import Run
 
 # A load begins when its server listens, or after so long; one that fails sooner than that may have
@@ -104,9 +104,10 @@ def _worked(
         status, output = _run(load, first + seconds - begin)
         if _has_ended(server):
             native.ended(server)
+            how = probe.how_ended(server.returncode)
             raise PagelabError(
-                f"{command[0]} {native.how_ended(server)} before its load had ended: a server that "
-                "is advised must stay in the foreground"
+                f"{command[0]} {how} before its load had ended: a server that is advised must stay "
+                "in the foreground"
             )
         if status == 0:
             return begin, output

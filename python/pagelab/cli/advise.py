@@ -35,9 +35,9 @@ from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
 from pagelab.cli import options
 from pagelab.environment import given
-from pagelab.errors import InterruptedRunError, PagelabError, UsageError, runs_a_program
+from pagelab.errors import InterruptedRunError, PagelabError, UsageError, cannot, runs_a_program
 from pagelab.machine import MachineBase
-from pagelab.measuring import here, kind, native
+from pagelab.measuring import kind, native
 from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.progress import Meter
 
@@ -149,7 +149,7 @@ def advise(
     elif markdown:
         typer.echo(show.markdown(decided, program, str(file)))
     else:
-        _print(decided, program, missing, here.cpu(), file, console, found_why)
+        _print(decided, program, missing, kind.processor().name, file, console, found_why)
     if decided.trials.interrupted:
         raise typer.Exit(InterruptedRunError.exit_code)
 
@@ -220,7 +220,7 @@ def _expect(
 def _host() -> dict[str, str]:
     """The machine that the answer is of."""
     return {
-        "cpu": here.cpu(),
+        "cpu": kind.processor().name,
         "kernel": platform.release(),
         "transparent_hugepage": advice.huge_pages() or "none",
     }
@@ -324,10 +324,8 @@ def _save(file: Path, result: dict[str, Any], found_why: Why | None) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    try:
+    with cannot("write", file):
         file.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PagelabError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _between(sizes: str | None, *, allow_tuning: bool) -> list[str]:

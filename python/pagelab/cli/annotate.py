@@ -10,7 +10,7 @@ from rich.console import Console
 from pagelab import annotating, results
 from pagelab import pprof as profiles
 from pagelab.cli import options
-from pagelab.errors import PagelabError
+from pagelab.errors import cannot
 
 
 def annotate(
@@ -44,10 +44,8 @@ def annotate(
     comparison = results.load(result)
     run = annotating.chosen(comparison, design)
     if pprof is not None:
-        try:
+        with cannot("write", pprof):
             pprof.write_bytes(profiles.profile(comparison, run, order))
-        except OSError as error:
-            raise PagelabError(f"cannot write {pprof}: {error.strerror}") from error
         return
     if folded:
         for stack in annotating.folded(run, order):

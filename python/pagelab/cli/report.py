@@ -11,7 +11,7 @@ from pagelab import results
 from pagelab.advising import page as advice_page
 from pagelab.advising import saved
 from pagelab.cli.options import IsQuiet
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import UsageError, cannot
 from pagelab.table import show, show_answer
 
 
@@ -39,10 +39,8 @@ def report(
         comparison = results.load(file)
         beside = file / "report.html" if file.is_dir() else file.with_name("report.html")
         page = out or beside
-        try:
+        with cannot("write", page):
             reports.write(comparison, page)
-        except OSError as error:
-            raise PagelabError(f"cannot write {page}: {error.strerror}") from error
         if quiet:
             show_answer(comparison, console)
         else:

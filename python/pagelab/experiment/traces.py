@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from pagelab import files
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import PagelabError, UsageError, cannot
 from pagelab.experiment import store
 
 _BLOCK = 1 << 20
@@ -114,11 +114,9 @@ def cache_folder() -> Path:
 
 def file_hash(path: Path) -> str:
     """SHA-256 of a file, computed once as long as it is not changed."""
-    try:
+    with cannot("read", path):
         status = path.stat()
         return _hash(str(path), status.st_ino, status.st_size, status.st_mtime_ns)
-    except OSError as error:
-        raise PagelabError(f"cannot read {path}: {error.strerror}") from error
 
 
 @cache
@@ -236,11 +234,9 @@ def _remote(address: str) -> bool:
 @contextmanager
 def _locked(lock: Path) -> Iterator[None]:
     """One process of this machine at a time; the lock ends with the process that holds it."""
-    try:
+    with cannot("write", lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
         stream = lock.open("w")
-    except OSError as error:
-        raise PagelabError(f"cannot write {lock}: {error.strerror}") from error
     with stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -148,18 +148,6 @@ def _make_logged(
     progress: Progress,
     log_name: str,
 ) -> None:
-    with only_one(layout.work):
-        _make_locked(layout, debug, targets, jobs, progress, log_name)
-
-
-def _make_locked(
-    layout: Layout,
-    debug: tuple[str, ...],
-    targets: list[str],
-    jobs: int,
-    progress: Progress,
-    log_name: str,
-) -> None:
     out = layout.out(debug)
     log_path = out / log_name
     total_path = out / _TOTAL
@@ -168,6 +156,7 @@ def _make_locked(
     tail: deque[str] = deque(maxlen=40)
     done = 0
     with (
+        only_one(layout.work),
         log_path.open("w", buffering=1) as log,
         subprocess.Popen(
             _make_argv(layout, out, [f"-j{jobs}", *targets]),

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from pagelab import _core
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, cannot
 from pagelab.linux import build, guest
 from pagelab.linux.layout import Layout
 
@@ -148,11 +148,8 @@ def record(
 def _writable(trace: Path) -> None:
     """Before a guest boots; what is there stays until there is something else."""
     there = trace.exists()
-    try:
-        with trace.open("ab"):
-            pass
-    except OSError as error:
-        raise PagelabError(f"cannot write {trace}: {error.strerror}") from error
+    with cannot("write", trace), trace.open("ab"):
+        pass
     if not there:
         trace.unlink()
 

@@ -25,7 +25,7 @@ from pagelab.errors import PagelabError
 from pagelab.linux import guest, recording, suite
 from pagelab.linux.layout import Layout
 from pagelab.progress import Display
-from pagelab.results import Failure, Run
+from pagelab.results import Run
 from pagelab.sources import Trace
 from pagelab.window import Window
 
@@ -106,15 +106,7 @@ def _simulated(trace: Path, machines: Sequence[str], display: Display) -> list[R
         jobs.Simulation(machine, design="radix", machine=machine, overrides=pages, source=source)
         for machine in machines
     ]
-    with jobs.stoppable() as stop:
-        outcomes = jobs.simulate_all(work, display, stop)
-    if stop.wanted:
-        raise KeyboardInterrupt
-    for outcome in outcomes:
-        if isinstance(outcome, Failure) or outcome.stopped:
-            why = outcome.error if isinstance(outcome, Failure) else outcome.stopped
-            raise PagelabError(f"the simulation of the guest ended early: {why}")
-    return [outcome for outcome in outcomes if isinstance(outcome, Run)]
+    return jobs.all_whole(work, display)
 
 
 def _rows(boot: str, done: Iterable[dict[str, Any]], run: Run) -> list[Timed]:

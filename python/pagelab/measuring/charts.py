@@ -27,9 +27,7 @@ class Chart:
     marks: list[Tick]
 
 
-def log_chart(
-    title: str, what: str, x: list[int], labels: list[str], series: list[Series]
-) -> LineChart:
+def log_chart(title: str, x: list[int], labels: list[str], series: list[Series]) -> LineChart:
     """Lines over a binary logarithmic axis, values on a decimal one."""
     values = [v for one in series for v in one.values if v is not None and v > 0]
     low = math.log10(min(values, default=1.0))
@@ -83,7 +81,7 @@ def stepped_chart(title: str, what: str, found: Stepped, unit: int) -> Chart:
         for step in found.steps
         if step.nominal is not None and step.no_conclusion is None
     ]
-    lines = log_chart(title, what, curve.x, labels, [Series("median", curve.ns)])
+    lines = log_chart(title, curve.x, labels, [Series("median", curve.ns)])
     return Chart(lines, what, marks)
 
 
@@ -107,7 +105,7 @@ def charts(measurement: Measurement) -> list[Chart]:
         curve = Curve.model_validate(plain)
         labels = [size(x * 4096) for x in curve.x]
         what = "One load a page, small pages, nothing taken out."
-        lines = log_chart("Plain chain", what, curve.x, labels, [Series("median", curve.ns)])
+        lines = log_chart("Plain chain", curve.x, labels, [Series("median", curve.ns)])
         out.append(Chart(lines, what, []))
     more = (
         random_loads_chart(measurement),
@@ -132,7 +130,7 @@ def random_loads_chart(measurement: Measurement) -> Chart | None:
         for count, curve in curves.items()
     ]
     what = "Time of a load by the memory they are spread over: what a last level is worth."
-    return Chart(log_chart("Loads at random", what, x, [size(c * 64) for c in x], series), what, [])
+    return Chart(log_chart("Loads at random", x, [size(c * 64) for c in x], series), what, [])
 
 
 def first_touch_chart(measurement: Measurement) -> Chart | None:
@@ -153,7 +151,7 @@ def first_touch_chart(measurement: Measurement) -> Chart | None:
             series.append(Series(name, [found.get(stride) for stride in strides]))
     what = "Nanoseconds an access to memory that nobody has touched, by stride."
     labels = [size(stride) for stride in strides]
-    return Chart(log_chart("First touch", what, strides, labels, series), what, [])
+    return Chart(log_chart("First touch", strides, labels, series), what, [])
 
 
 def walk_chart(measurement: Measurement, title: str, *, random: bool) -> Chart | None:
@@ -176,7 +174,7 @@ def walk_chart(measurement: Measurement, title: str, *, random: bool) -> Chart |
     order = "random" if random else "sequential"
     what = f"Nanoseconds an access of a {order} walk by stride, faults included."
     labels = [size(stride) for stride in strides]
-    return Chart(log_chart(title, what, strides, labels, series), what, [])
+    return Chart(log_chart(title, strides, labels, series), what, [])
 
 
 def folio_chart(measurement: Measurement) -> Chart | None:
@@ -190,5 +188,5 @@ def folio_chart(measurement: Measurement) -> Chart | None:
     ]
     what = "Nanoseconds a 4 KiB page by folio size."
     x = [row["bytes"] for row in rows]
-    lines = log_chart("Folio sizes", what, x, [folio_label(row) for row in rows], series)
+    lines = log_chart("Folio sizes", x, [folio_label(row) for row in rows], series)
     return Chart(lines, what, [])

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import store
-from pagelab.errors import PagelabError, UsageError, runs_a_program, unknown
+from pagelab import progress, store
+from pagelab.errors import PagelabError, UsageError, cannot, runs_a_program, unknown
 from pagelab.measuring import here, machine, page, probe, result, table
 from pagelab.measuring.result import Measurement
 
@@ -71,6 +71,7 @@ def measure(
     if (part == "calls") != bool(program):
         raise UsageError("calls, and only calls, takes a program: pagelab measure calls -- PROGRAM")
     other = result.load(against) if against else None
+    say = progress.dim(quiet=quiet)
     console = Console()
     if load is not None:
         measurement = result.load(load)
@@ -80,7 +81,7 @@ def measure(
             store.check(Path(emit_machine).parent)
         measurement = probe.run(
             part,
-            _progress(quiet),
+            say,
             quick=quick,
             allow_tuning=allow_tuning,
             seed=seed,
@@ -91,7 +92,7 @@ def measure(
     html = page.render(measurement, other)
     page.write(html, directory / "report.html")
     if part == "all" and load is None and not quick:
-        _keep(measurement, quiet)
+        _keep(measurement, say)
     made = None
     if emit_machine is not None:
         file = Path(emit_machine).with_suffix(".toml")
@@ -114,19 +115,8 @@ def measure(
     typer.echo(str(directory / "report.html"))
 
 
-def _progress(quiet: bool) -> probe.Say:
-    console = Console(stderr=True)
-
-    def say(line: str) -> None:
-        if not quiet:
-            console.print(line, style="dim", highlight=False, markup=False)
-
-    return say
-
-
-def _keep(measurement: Measurement, quiet: bool) -> None:
+def _keep(measurement: Measurement, say: probe.Say) -> None:
     """Keeps the preset of this machine for `--machine here`."""
-    say = _progress(quiet)
     try:
         file = here.keep(measurement)
     except PagelabError as error:
@@ -141,10 +131,8 @@ def _store(measurement: Measurement, out: Path | None, loaded: Path | None) -> P
         return loaded if loaded.is_dir() else loaded.parent
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(measurement.started))
     directory = out or Path("pagelab-results") / f"measure-{stamp}"
-    try:
+    with cannot("write", directory):
         directory.mkdir(parents=True, exist_ok=True)
         text = json.dumps(measurement.model_dump(mode="json"), indent=1)
         (directory / "measurement.json").write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PagelabError(f"cannot write {directory}: {error.strerror}") from error
     return directory

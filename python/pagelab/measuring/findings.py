@@ -220,15 +220,10 @@ def capacity(measurement: Measurement, key: str, level: int) -> int | None:
     return found.steps[level - 1].nominal
 
 
-def first_capacity(measurement: Measurement, key: str) -> int | None:
-    """Pages that the first TLB level holds in one of the chains."""
-    return capacity(measurement, key, 1)
-
-
 def coalescing(measurement: Measurement) -> float | None:
     """Number of physically contiguous pages that an entry of the first level holds."""
-    contiguous = first_capacity(measurement, "contiguous")
-    apart = first_capacity(measurement, "small")
+    contiguous = capacity(measurement, "contiguous", 1)
+    apart = capacity(measurement, "small", 1)
     return contiguous / apart if contiguous and apart else None
 
 
@@ -238,7 +233,7 @@ def effective_page(measurement: Measurement) -> int | None:
     2 MiB, or less where a hypervisor breaks large pages up.
     """
     pieces = measurement.stepped("tlb", "pieces_of_huge_pages")
-    apart = first_capacity(measurement, "small")
+    apart = capacity(measurement, "small", 1)
     if pieces is None or not apart:
         return None
     step = pieces.steps[0] if pieces.steps else None

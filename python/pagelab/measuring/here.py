@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from pagelab import files
-from pagelab.errors import PagelabError
-from pagelab.measuring import machine, machine_costs, probe, result
+from pagelab.errors import PagelabError, cannot
+from pagelab.measuring import kind, machine, machine_costs, probe, result
 from pagelab.measuring.result import Measurement
 
 NAME = "here"
@@ -80,53 +80,24 @@ def _kept() -> tuple[Measurement | None, str]:
     except PagelabError as error:
         return None, f" ({error})"
     then = kept.environment.cpu, kept.environment.kernel.split()[:1]
-    now = cpu(), [os.uname().release]
+    now = kind.processor().name, [os.uname().release]
     if then == now:
         return kept, ""
     what = "CPU" if then[0] != now[0] else "kernel"
     return None, f", whose {what} is another than when it was measured"
 
 
-def cpu() -> str:
-    """The CPU, as the probe names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "unknown"
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "unknown")
-
-
-def is_virtual() -> bool:
-    """True in a virtual machine whose processor says so: cpuid(4)'s bit 31 of leaf 1."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
-    return any("hypervisor" in line.split() for line in lines if line.startswith("flags"))
-
-
 def _write_preset(measurement: Measurement) -> Path:
     file = measurement_file().with_suffix(".toml")
-    part = file.with_name(f".{os.getpid()}.{file.name}")
-    _make_folder()
-    machine.write(measurement, NAME, part)
-    part.replace(file)
+    with cannot("make", files.cache()):
+        files.cache().mkdir(parents=True, exist_ok=True)
+    _replace(file, machine.preset(measurement, NAME).toml())
     return file
 
 
 def _replace(file: Path, text: str) -> None:
     """Writes a file whole or not at all."""
     part = file.with_name(f".{os.getpid()}.{file.name}")
-    try:
+    with cannot("write", file):
         part.write_text(text, encoding="utf-8")
         part.replace(file)
-    except OSError as error:
-        raise PagelabError(f"cannot write {file}: {error.strerror}") from error
-
-
-def _make_folder() -> None:
-    try:
-        files.cache().mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PagelabError(f"cannot make {files.cache()}: {error.strerror}") from error

@@ -35,6 +35,11 @@ class Processor:
     model: int | None = None
     extensions: tuple[str, ...] = ()
 
+    @property
+    def is_virtual(self) -> bool:
+        """True in a virtual machine whose processor says so: cpuid(4)'s bit 31 of leaf 1."""
+        return "hypervisor" in self.extensions
+
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Processor:
     """The first processor of this machine."""

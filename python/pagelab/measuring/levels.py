@@ -193,22 +193,14 @@ def _reaches(step: Step, above: Plateau) -> bool:
 
 def _at(found: Stepped, size: int) -> float:
     """Latency at the last point that is not beyond a size."""
-    points = [
-        ns
-        for x, ns in zip(found.curve.x, found.curve.ns, strict=True)
-        if ns is not None and x * LINE <= size
-    ]
+    points = [ns for x, ns in found.curve.points if x * LINE <= size]
     return points[-1] if points else math.nan
 
 
 def _half(found: Stepped, own: Plateau, above: Plateau) -> int | None:
     """Bytes at which half of the loads miss a level: between both plateaus, in the middle."""
     middle = (own.level + above.level) / 2
-    inside = [
-        (x, ns)
-        for x, ns in zip(found.curve.x, found.curve.ns, strict=True)
-        if ns is not None and own.last <= x <= above.first
-    ]
+    inside = [(x, ns) for x, ns in found.curve.points if own.last <= x <= above.first]
     for (x, ns), (_, following) in zip(inside, [*inside[1:], inside[-1]], strict=True):
         # Two in a row: one point may be disturbed.
         if ns > middle and following > middle:
@@ -227,11 +219,7 @@ def _fill(found: Stepped, result: Hierarchy) -> None:
     below = 0
     for level in result.levels:
         if level.latency is None and level.size:
-            inside = [
-                ns
-                for x, ns in zip(found.curve.x, found.curve.ns, strict=True)
-                if ns is not None and 2 * below < x * LINE <= level.size / 2
-            ]
+            inside = [ns for x, ns in found.curve.points if 2 * below < x * LINE <= level.size / 2]
             if inside:
                 level.latency = median(inside)
                 level.latency_source = "no plateau: the median well inside of it"
@@ -251,8 +239,8 @@ def _without_room(
         if level.latency is None and claim is not None and below < start <= claim:
             between = [
                 ns
-                for x, ns in zip(found.curve.x, found.curve.ns, strict=True)
-                if ns is not None and below < x * LINE <= start and ns < memory.level
+                for x, ns in found.curve.points
+                if below < x * LINE <= start and ns < memory.level
             ]
             level.size = start
             level.latency = median(between) if between else None

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any
 
 from pagelab import units
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, cannot
 from pagelab.measuring import cores, machine_caches, machine_code, machine_core, machine_costs
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import capacity, effective_page, second_level_sets
@@ -168,10 +168,8 @@ def write(
 ) -> Preset:
     """Writes the preset; raises PagelabError when it cannot."""
     made = preset(measurement, name, found_beside)
-    try:
+    with cannot("write", path):
         path.write_text(made.toml(), encoding="utf-8")
-    except OSError as error:
-        raise PagelabError(f"cannot write {path}: {error.strerror}") from error
     return made
 
 
@@ -285,11 +283,7 @@ def _entries(small: Stepped, step: Step, claim: dict[str, Any] | None) -> tuple[
 def _halfway(small: Stepped, step: Step) -> int:
     """Point at which the curve is halfway between both levels of a step, on a logarithmic scale."""
     middle = math.sqrt(step.low * step.high)
-    above = [
-        x
-        for x, ns in zip(small.curve.x, small.curve.ns, strict=True)
-        if ns is not None and x > step.before and ns > middle
-    ]
+    above = [x for x, ns in small.curve.points if x > step.before and ns > middle]
     return above[0] if above else step.after
 
 
@@ -304,8 +298,7 @@ def _allows(small: Stepped, step: Step, entries: int) -> bool:
 
 def _missing(small: Stepped, step: Step, places: int) -> float:
     """The share of loads that miss at so many places or a few less, by where the curve is."""
-    points = zip(small.curve.x, small.curve.ns, strict=True)
-    ns = [ns for x, ns in points if ns is not None and x <= places][-1]
+    ns = [ns for x, ns in small.curve.points if x <= places][-1]
     return (ns - step.low) / (step.high - step.low)
 
 
@@ -336,11 +329,7 @@ def walk_of(small: Stepped) -> Walk | None:
     reach = second.last
     if top.first <= _FAR * reach:
         return Walk(top.level - second.level, math.sqrt(top.first * top.last))
-    beyond = [
-        (x, ns)
-        for x, ns in zip(small.curve.x, small.curve.ns, strict=True)
-        if ns is not None and 2 * reach <= x <= 4 * reach
-    ]
+    beyond = [(x, ns) for x, ns in small.curve.points if 2 * reach <= x <= 4 * reach]
     if not beyond:
         return None
     level = median(ns for _, ns in beyond)

@@ -376,7 +376,7 @@ def run(
         usage = ended(process)
     wall = time.monotonic() - begin
     if process.returncode != 0:
-        raise PagelabError(f"{command[0]} {how_ended(process)}")
+        raise PagelabError(f"{command[0]} {probe.how_ended(process.returncode)}")
     return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, cpu)
 
 
@@ -421,9 +421,3 @@ def ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage
-
-
-def how_ended(process: subprocess.Popen[bytes]) -> str:
-    """In words."""
-    code = process.returncode
-    return f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pagelab.errors import PagelabError
+from pagelab.errors import cannot
 from pagelab.measuring.bars import bars as bars_of
 from pagelab.measuring.charts import Chart, charts
 from pagelab.measuring.findings import findings
@@ -60,7 +60,5 @@ def render_chart(title: str, drawn: Chart) -> str:
 
 def write(html: str, path: Path) -> None:
     """Writes a page; raises PagelabError when it cannot."""
-    try:
+    with cannot("write", path):
         path.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise PagelabError(f"cannot write {path}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from pagelab.measuring.native import HugePages
 from pagelab.measuring.suite import Program
 from pagelab.progress import Display
 from pagelab.recorded import summary
-from pagelab.results import Failure, Recording, Run
+from pagelab.results import Recording, Run
 from pagelab.sources import Trace
 from pagelab.window import Window
 
@@ -77,10 +77,7 @@ def simulate(
     overrides: list[str],
     display: Display,
 ) -> list[Predicted]:
-    """One prediction for each `memory.page_policy`.
-
-    Raises PagelabError when a run fails, and KeyboardInterrupt when somebody ends it.
-    """
+    """One prediction for each `memory.page_policy`; raises as `jobs.all_whole` does."""
     source = Trace(trace).describe(Window())
     work = [
         Simulation(
@@ -92,16 +89,7 @@ def simulate(
         )
         for policy in policies
     ]
-    with jobs.stoppable() as stop:
-        outcomes = jobs.simulate_all(work, display, stop)
-    if stop.wanted:
-        raise KeyboardInterrupt
-    for outcome in outcomes:
-        if isinstance(outcome, Failure):
-            raise PagelabError(f"{outcome.design}: {outcome.error}")
-        if outcome.stopped:
-            raise PagelabError(f"{outcome.design} ended early: {outcome.stopped}")
-    return [of(outcome) for outcome in outcomes if isinstance(outcome, Run)]
+    return [of(run) for run in jobs.all_whole(work, display)]
 
 
 def of(run: Run) -> Predicted:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pagelab import files
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, cannot
 from pagelab.measuring.result import Environment, Measurement, parse
 
 Say = Callable[[str], None]
@@ -56,12 +56,10 @@ def run(
     last = ""
     # A file, not a pipe, which would fill up while progress is read.
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
-        try:
+        with cannot("run", command[0]):
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace"
             )
-        except OSError as error:
-            raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
         assert process.stderr is not None
         with process:
             try:
@@ -75,9 +73,13 @@ def run(
         output.seek(0)
         text = output.read()
     if code != 0:
-        ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        raise PagelabError(f"{NAME} {ended}: {last}")
+        raise PagelabError(f"{NAME} {how_ended(code)}: {last}")
     return parse(text, f"the output of {NAME}")
+
+
+def how_ended(status: int) -> str:
+    """End of a process in words."""
+    return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
 
 
 def environment() -> Environment:

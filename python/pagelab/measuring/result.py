@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, cannot, fault
 
 if TYPE_CHECKING:
     import polars
@@ -41,6 +41,12 @@ class Curve(_Model):
     ns: list[float | None]
     low: list[float | None]
     high: list[float | None]
+
+    @property
+    def points(self) -> list[tuple[int, float]]:
+        """Places and latency where there is one."""
+        found = zip(self.x, self.ns, strict=True)
+        return [(x, ns) for x, ns in found if ns is not None]
 
 
 class Plateau(_Model):
@@ -295,17 +301,15 @@ def parse(text: str, name: str) -> Measurement:
     try:
         return Measurement.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the top level"
-        raise PagelabError(f"{name} is no result of the probe: {where}: {first['msg']}") from error
+        raise PagelabError(f"{name} is no result of the probe: {fault(error)}") from error
 
 
 def load(path: Path) -> Measurement:
     """Reads a result from a file, or from measurement.json in a directory."""
     file = path / "measurement.json" if path.is_dir() else path
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise PagelabError(f"cannot read {file}: {reason}") from error
+        with cannot("read", file):
+            text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PagelabError(f"cannot read {file}: it is no text") from error
     return parse(text, str(file))

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, cannot
 from pagelab.measuring import probe
 
 
@@ -38,11 +38,9 @@ class Serving:
     def _start(self) -> subprocess.Popen[str]:
         command = [str(probe.find()), *self._arguments, f"--end-with-parent={os.getpid()}"]
         pipe = subprocess.PIPE
-        try:
+        with cannot("run", command[0]):
             # A session of its own: an interrupt at the terminal is for this process, which ends it.
             self._probe = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
             )
-        except OSError as error:
-            raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
         return self._probe

@@ -48,9 +48,7 @@ def validate(
         raise PagelabError("the result holds no plain chain: run  pagelab measure chain")
     curve = Curve.model_validate(raw)
     points = []
-    for pages, real in zip(curve.x, curve.ns, strict=True):
-        if real is None:
-            continue
+    for pages, real in curve.points:
         say(f"simulating {pages:,} pages")
         simulated = simulated_latency(pages, machine, measurement.seed, design)
         points.append(Point(pages, real, simulated))
@@ -119,4 +117,4 @@ def chart(points: list[Point]) -> Chart:
         Series("simulated", [point.simulated for point in points]),
     ]
     labels = [size(pages * PAGE) for pages in x]
-    return Chart(log_chart("Plain chain", what, x, labels, series), what, [])
+    return Chart(log_chart("Plain chain", x, labels, series), what, [])

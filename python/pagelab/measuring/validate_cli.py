@@ -27,6 +27,7 @@ from pagelab.measuring import (
     agreement_page,
     guest_memory,
     here,
+    kind,
     looks,
     machine,
     native,
@@ -130,11 +131,7 @@ def validate(
         raise UsageError(f"--out {out} is a directory: name the HTML file")
     console = Console(stderr=as_json)
     notes = Console(stderr=True)
-
-    def say(line: str) -> None:
-        if not quiet:
-            notes.print(line, style="dim", highlight=False, markup=False)
-
+    say = progress.dim(quiet=quiet)
     if not (program or whole_suite or only):
         _chain(measured, preset, design, say, console, out, quick=quick, as_json=as_json)
         return
@@ -320,7 +317,7 @@ def _measurement(measured: Path | None, say: probe.Say, *, quick: bool) -> Measu
 def _watching(measurement: Measurement | None, say: probe.Say) -> Iterator[Watch | None]:
     """A watch of this machine's cores; of another machine there is nothing to be watched here."""
     watch = None
-    if measurement is not None and measurement.environment.cpu == here.cpu():
+    if measurement is not None and measurement.environment.cpu == kind.processor().name:
         watch = looks.watch(measurement, say)
     try:
         yield watch
@@ -353,7 +350,7 @@ def _validate(
     As much of that is free as then, and it is as fast as it was beside the runs.
     """
     overrides = []
-    if used.name == here.cpu():
+    if used.name == kind.processor().name:
         now = probe.environment()
         if free := machine.free_blocks(now):
             # The measurement may be of another guest on such a CPU.

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pagelab import files
-from pagelab.errors import PagelabError, unknown
+from pagelab.errors import PagelabError, cannot, fault, unknown
 from pagelab.experiment.case import Case, Ended
 from pagelab.reproduce.claim import Claim
 from pagelab.reproduce.outcome import Outcome
@@ -153,9 +153,8 @@ _M = TypeVar("_M", bound=BaseModel)
 
 def _raw(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PagelabError(f"cannot read {path}: {error.strerror}") from error
+        with cannot("read", path):
+            return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PagelabError(f"{path}: {error}") from error
 
@@ -165,6 +164,4 @@ def read(path: Path, model: type[_M]) -> _M:
     try:
         return model.model_validate(_raw(path))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise PagelabError(f"{path}: {place}: {first['msg']}") from error
+        raise PagelabError(f"{path}: {fault(error)}") from error

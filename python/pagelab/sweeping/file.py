@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.errors import PagelabError, UsageError, fault, unknown
 
 Value = str | int | float | bool
 Point = dict[str, Value]
@@ -183,11 +183,10 @@ def load(path: Path) -> Sweep:
         raise PagelabError(f"{path}: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "top level"
         # TOML makes tables of a key with dots that is not in quotes.
         dots = isinstance(first["input"], dict) and len(first["loc"]) > 1
         hint = "; a key with dots in it belongs in quotes" if dots else ""
-        raise PagelabError(f"{path}: {place}: {first['msg']}{hint}") from error
+        raise PagelabError(f"{path}: {fault(error)}{hint}") from error
     try:
         _check_size(sweep)
         _check(sweep)

@@ -150,23 +150,12 @@ fn order(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     let cases: Vec<(usize, bool, bool)> = strides
         .iter()
         .flat_map(|&s| {
-            [
-                (s, false, false),
-                (s, false, true),
-                (s, true, false),
-                (s, true, true),
-            ]
+            [(false, false), (false, true), (true, false), (true, true)].map(|(h, r)| (s, h, r))
         })
         .collect();
     let mut orders = rng.fork();
     let estimates = estimate(&cases, rounds.min(9), rng, |(stride, huge, random)| {
-        let mapping = Mapping::anonymous_huge_aligned(len)?;
-        let advice = if huge {
-            libc::MADV_HUGEPAGE
-        } else {
-            libc::MADV_NOHUGEPAGE
-        };
-        mapping.advise(0, len, advice)?;
+        let mapping = Mapping::anonymous_in(huge, len)?;
         let mut places: Vec<usize> = (0..len).step_by(stride).collect();
         if random {
             orders.shuffle(&mut places);
@@ -188,8 +177,7 @@ fn order(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
 fn filled(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     let mut orders = rng.fork();
     let [longer] = estimate(&[()], rounds, rng, |()| {
-        let mapping = Mapping::anonymous_huge_aligned(len)?;
-        mapping.advise(0, len, libc::MADV_NOHUGEPAGE)?;
+        let mapping = Mapping::anonymous_in(false, len)?;
         // The first line is the one that is touched.
         let mut lines: Vec<usize> = (LINE..PAGE).step_by(LINE).collect();
         orders.shuffle(&mut lines);
@@ -240,16 +228,9 @@ fn pages_per_fault(context: &mut Context, len: usize) -> Value {
         );
     };
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    add(
-        "anonymous, written",
-        Mapping::anonymous_huge_aligned(len),
-        true,
-    );
-    add(
-        "anonymous, read",
-        Mapping::anonymous_huge_aligned(len),
-        false,
-    );
+    for (name, write) in [("anonymous, written", true), ("anonymous, read", false)] {
+        add(name, Mapping::anonymous_huge_aligned(len), write);
+    }
     match memory_file(len, 0) {
         Ok(file) => {
             let map = |flags| Mapping::new(len, both, flags, Some(&file));

@@ -209,14 +209,7 @@ fn run_version(mut program: Command) -> Result<(), Failure> {
 
 /// Nanoseconds to populate fresh memory with folios of a kind, and the memory.
 fn populated(kind: Kind, len: usize) -> Result<(f64, Mapping), Refused> {
-    let memory = Mapping::anonymous_huge_aligned(len)?;
-    let huge = kind.bytes > PAGE;
-    let advice = if huge {
-        libc::MADV_HUGEPAGE
-    } else {
-        libc::MADV_NOHUGEPAGE
-    };
-    memory.advise(0, len, advice)?;
+    let memory = Mapping::anonymous_in(kind.bytes > PAGE, len)?;
     let (ns, result) = timed(|| memory.advise(0, len, libc::MADV_POPULATE_WRITE));
     if result.is_err() {
         // Before Linux 5.14.

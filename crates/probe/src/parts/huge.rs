@@ -174,15 +174,7 @@ fn fresh(kind: &str, len: usize) -> Result<Mapping, Refused> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
         return Mapping::new(len, libc::PROT_READ | libc::PROT_WRITE, flags, None);
     }
-    let memory = Mapping::anonymous_huge_aligned(len)?;
-    let huge = kind == "transparent";
-    let advice = if huge {
-        libc::MADV_HUGEPAGE
-    } else {
-        libc::MADV_NOHUGEPAGE
-    };
-    memory.advise(0, len, advice)?;
-    Ok(memory)
+    Mapping::anonymous_in(kind == "transparent", len)
 }
 
 fn walk_over(memory: &Mapping, walk: Walk, seed: u64) {

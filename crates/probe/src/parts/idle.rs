@@ -46,11 +46,8 @@ const LONGER: f64 = 2.0;
 /// Share of idle memory that has to be given first below which nothing is concluded.
 const LEAST_SHARE: f64 = 0.05;
 
-/// The sizes of pages, the advice that leads to them, and their names in the result.
-const SIZES: [(i32, &str); 2] = [
-    (libc::MADV_NOHUGEPAGE, "base"),
-    (libc::MADV_HUGEPAGE, "huge"),
-];
+/// The sizes of pages by whether they are huge, and their names in the result.
+const SIZES: [(bool, &str); 2] = [(false, "base"), (true, "huge")];
 
 /// First touches of 2 MiB each, in nanoseconds for 4 KiB.
 #[derive(Default)]
@@ -65,15 +62,15 @@ struct Touches {
 
 impl Touches {
     /// Touches new memory, and again right after it was freed; returns that.
-    fn take(&mut self, len: usize, advice: i32) -> Result<Mapping, Failure> {
-        let (times, mapping) = first_touch(len, advice)?;
+    fn take(&mut self, len: usize, huge: bool) -> Result<Mapping, Failure> {
+        let (times, mapping) = first_touch(len, huge)?;
         self.idle.push(times);
         if let Some(found) = backing(&mapping) {
             let share = found.anonymous_huge as f64 / len as f64;
             self.huge_share = Some(self.huge_share.unwrap_or(share).min(share));
         }
         drop(mapping);
-        let (times, mapping) = first_touch(len, advice)?;
+        let (times, mapping) = first_touch(len, huge)?;
         self.reused.extend(times);
         Ok(mapping)
     }
@@ -169,9 +166,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
 
 /// Nanoseconds of this thread for each 4 KiB of a new mapping that is written for the first time, by 2 MiB,
 /// and the mapping. A host's work is among them: this thread seems to run meanwhile.
-fn first_touch(len: usize, advice: i32) -> Result<(Vec<f64>, Mapping), Failure> {
-    let mapping = Mapping::anonymous_huge_aligned(len)?;
-    mapping.advise(0, len, advice)?;
+fn first_touch(len: usize, huge: bool) -> Result<(Vec<f64>, Mapping), Failure> {
+    let mapping = Mapping::anonymous_in(huge, len)?;
     let touch = |at| timed(|| mapping.touch(at, HUGE, PAGE)).0 / (HUGE / PAGE) as f64;
     let times = (0..len).step_by(HUGE).map(touch).collect();
     Ok((times, mapping))

@@ -132,51 +132,44 @@ type CpuId = raw_cpuid::CpuId<raw_cpuid::CpuIdReaderNative>;
 #[cfg(target_arch = "x86_64")]
 fn amd_tlbs(cpuid: &CpuId) -> Vec<TlbClaim> {
     let mut claims = Vec::new();
-    let mut add = |level, pages: &str, entries: u64, ways: u64| {
-        let pages = pages.to_owned();
+    let mut add = |level, pages: &str, entries: u16, associativity| {
         claims.push(TlbClaim {
             level,
-            pages,
-            entries,
-            ways,
+            pages: pages.to_owned(),
+            entries: entries.into(),
+            ways: associativity_ways(associativity),
         });
     };
     if let Some(l1) = cpuid.get_l1_cache_and_tlb_info() {
-        let (small, large) = (l1.dtlb_4k_associativity(), l1.dtlb_2m_4m_associativity());
-        add(1, "4K", l1.dtlb_4k_size().into(), associativity_ways(small));
+        add(
+            1,
+            "4K",
+            l1.dtlb_4k_size().into(),
+            l1.dtlb_4k_associativity(),
+        );
         add(
             1,
             "2M",
             l1.dtlb_2m_4m_size().into(),
-            associativity_ways(large),
+            l1.dtlb_2m_4m_associativity(),
         );
     }
     if let Some(l2) = cpuid.get_l2_l3_cache_and_tlb_info() {
-        let (small, large) = (l2.dtlb_4k_associativity(), l2.dtlb_2m_4m_associativity());
-        add(2, "4K", l2.dtlb_4k_size().into(), associativity_ways(small));
-        add(
-            2,
-            "2M",
-            l2.dtlb_2m_4m_size().into(),
-            associativity_ways(large),
-        );
+        add(2, "4K", l2.dtlb_4k_size(), l2.dtlb_4k_associativity());
+        add(2, "2M", l2.dtlb_2m_4m_size(), l2.dtlb_2m_4m_associativity());
     }
     if let Some(giant) = cpuid.get_tlb_1gb_page_info() {
-        let (l1, l2) = (
-            giant.dtlb_l1_1gb_associativity(),
-            giant.dtlb_l2_1gb_associativity(),
-        );
         add(
             1,
             "1G",
             giant.dtlb_l1_1gb_size().into(),
-            associativity_ways(l1),
+            giant.dtlb_l1_1gb_associativity(),
         );
         add(
             2,
             "1G",
             giant.dtlb_l2_1gb_size().into(),
-            associativity_ways(l2),
+            giant.dtlb_l2_1gb_associativity(),
         );
     }
     claims

@@ -59,6 +59,21 @@ impl Mapping {
         Mapping::anonymous_aligned(len, HUGE)
     }
 
+    /// The same in huge pages, if they are wanted and the kernel gives them, or in base pages alone.
+    ///
+    /// # Errors
+    /// What mmap(2) or madvise(2) says.
+    pub fn anonymous_in(huge: bool, len: usize) -> Result<Mapping, Refused> {
+        let mapping = Mapping::anonymous_huge_aligned(len)?;
+        let advice = if huge {
+            libc::MADV_HUGEPAGE
+        } else {
+            libc::MADV_NOHUGEPAGE
+        };
+        mapping.advise(0, len, advice)?;
+        Ok(mapping)
+    }
+
     fn anonymous_aligned(len: usize, align: usize) -> Result<Mapping, Refused> {
         let mut wide = Mapping::anonymous(len + align)?;
         let front = wide.addr.align_offset(align);

@@ -10,7 +10,7 @@ from typing import Any
 
 from pagelab import _core
 from pagelab.design import check
-from pagelab.errors import InterruptedRunError, PagelabError, RunError
+from pagelab.errors import InterruptedRunError, PagelabError, RunError, cannot
 from pagelab.experiment import traces
 from pagelab.experiment.case import Case
 from pagelab.experiment.content import simulator_version
@@ -40,10 +40,8 @@ def case(label: str, design: str, on: str, overrides: list[str], source: dict[st
     Raises UsageError for a machine, and PagelabError for a trace, that cannot be had.
     """
     config = check(on, overrides)
-    try:
+    with cannot("read", on):
         described = on if on in _presets() else {"toml": Path(on).read_text(encoding="utf-8")}
-    except OSError as error:
-        raise PagelabError(f"cannot read {on}: {error.strerror}") from error
     source = traces.named_by_content(source)
     return Case(
         backend="simulate",
