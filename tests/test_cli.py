@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import canned
-from processes import PATIENCE
+from commands import pagelab
 
 COMMANDS = [
     "compare",
@@ -27,16 +27,6 @@ COMMANDS = [
     "doctor",
     "version",
 ]
-
-
-def pagelab(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pagelab", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=PATIENCE,
-    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

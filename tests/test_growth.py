@@ -1,4 +1,4 @@
-"""When a machine is given more memory, and when not; whole commands are in test_end_to_end.py."""
+"""When a machine is given more memory, and when not; as commands: test_simulating_commands.py."""
 
 from collections.abc import Callable
 from typing import Any

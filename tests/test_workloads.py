@@ -1,34 +1,19 @@
 """Built-in workloads from the command line: parameters, sampling, traces."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import canned
+import commands
+from commands import pagelab
 from pagelab.results import Comparison
 from pagelab.table import legend, speed
-from processes import PATIENCE
-
-
-def pagelab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pagelab", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=PATIENCE,
-    )
 
 
 def simulated(cwd: Path, *arguments: str) -> dict[str, Any]:
-    done = pagelab("simulate", "--json", "--quiet", "-d", "radix", *arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    run: dict[str, Any] = json.loads(done.stdout)
-    return run
+    return commands.simulated(cwd, "-d", "radix", *arguments)
 
 
 LONG = "random-updates:footprint=256MiB,updates=4M"
