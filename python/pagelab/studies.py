@@ -16,7 +16,7 @@ from pagelab.results import Comparison, Run
 
 if TYPE_CHECKING:
     from pagelab.annotating import Annotation
-    from pagelab.measuring.validate_cli import Validation
+    from pagelab.measuring.validation import Validation
     from pagelab.sweeping.diff import Difference
     from pagelab.sweeping.outcome import Outcome
 
@@ -45,9 +45,9 @@ def validate(
     Returns what was predicted beside what was measured: `programs[0]`. Raises PagelabError where
     the program cannot be run or validated.
     """
-    from pagelab.measuring import validate_cli
+    from pagelab.measuring import validation
 
-    asked = validate_cli.Asked(
+    asked = validation.Asked(
         program=[os.fspath(word) for word in program],
         preset=machine,
         page_sizes=pages if isinstance(pages, str) else ",".join(pages),
@@ -56,7 +56,7 @@ def validate(
         quick=quick,
     )
     say = _tell if progress else (lambda _: None)
-    return validate_cli.agree(asked, say, Console(stderr=True), not progress)
+    return validation.agree(asked, say, Console(stderr=True), not progress)
 
 
 def annotate(

@@ -20,6 +20,7 @@ import pagelab
 from emulators import needs_recorder
 from pagelab import emulator, jobs, progress
 from pagelab.cli import app
+from pagelab.cli import validate as command_
 from pagelab.emulator import NoEmulatorError
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.measuring import (
@@ -31,7 +32,7 @@ from pagelab.measuring import (
     predict,
     probe,
     suite,
-    validate_cli,
+    validation,
 )
 from pagelab.measuring.agreement import Agreement, Change, Predicted
 from pagelab.measuring.kernel_settings import KernelSettings
@@ -108,7 +109,7 @@ def test_a_time_that_is_told_by_ticks_has_a_wide_interval() -> None:
     assert found.median == pytest.approx(2.0)
     assert found.low < 1.7 < 2.3 < found.high
     console = Console(record=True, width=80)
-    validate_cli.show([short, compared(1.3, 1.1)], [], console)
+    command_.show([short, compared(1.3, 1.1)], [], console)
     lines = console.export_text().splitlines()
     assert "~2.00" in lines[1]
     assert "~" not in lines[2]
@@ -628,7 +629,7 @@ def test_what_was_validated_before_an_interrupt_is_shown(
             raise KeyboardInterrupt
         return rows.pop()
 
-    monkeypatch.setattr(validate_cli, "_validate", until_interrupted)
+    monkeypatch.setattr(validation, "_validate", until_interrupted)
     page = tmp_path / "page.html"
     arguments = ["validate", "-m", "skylake-sp", "-q", "--json", "-o", str(page)]
     command = [*arguments, "--only", "chase,sort"]

@@ -52,9 +52,9 @@ COMMANDS = {
         "Example:  pagelab annotate pagelab-results/sort-20260102-030405",
     ),
     "doctor": Lazy("pagelab.cli.doctor", "doctor", "Example:  pagelab doctor"),
-    "measure": Lazy("pagelab.measuring.cli", "measure", "Example:  pagelab measure --quick"),
+    "measure": Lazy("pagelab.cli.measure", "measure", "Example:  pagelab measure --quick"),
     "validate": Lazy(
-        "pagelab.measuring.validate_cli",
+        "pagelab.cli.validate",
         "validate",
         "Example:  pagelab validate --suite --only random-updates,sort",
         program_follows=True,

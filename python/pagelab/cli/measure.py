@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from pagelab import progress, store
+from pagelab.cli import options
 from pagelab.errors import PagelabError, UsageError, cannot, runs_a_program, unknown
 from pagelab.measuring import here, machine, page, probe, result, table
 from pagelab.measuring.result import Measurement
@@ -30,17 +31,6 @@ PARTS = (
     "calls",
 )
 
-Quick = Annotated[bool, typer.Option("--quick", help="Measure less, in under a minute.")]
-Tuning = Annotated[
-    bool,
-    typer.Option(
-        "--allow-tuning",
-        help="Allow changes of kernel settings (as root); each is undone, also after a crash.",
-    ),
-]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-
 
 @runs_a_program
 def measure(
@@ -48,11 +38,19 @@ def measure(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="[-- PROGRAM ARGS]", help="For calls.")
     ] = None,
-    quick: Quick = False,
-    allow_tuning: Tuning = False,
-    seed: Seed = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less, in under a minute.")
+    ] = False,
+    allow_tuning: Annotated[
+        bool,
+        typer.Option(
+            "--allow-tuning",
+            help="Allow changes of kernel settings (as root); each is undone, also after a crash.",
+        ),
+    ] = False,
+    seed: options.Seed = None,
     cpu: Annotated[int | None, typer.Option("--cpu", help="CPU to run on.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The result directory.")] = None,
+    out: options.Out = None,
     load: Annotated[
         Path | None, typer.Option("--load", help="Draw an earlier result, measure nothing.")
     ] = None,
@@ -62,8 +60,8 @@ def measure(
     emit_machine: Annotated[
         str | None, typer.Option("--emit-machine", help="Write a preset NAME.toml.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
 ) -> None:
     """Measure what virtual memory costs on this machine."""
     if part not in PARTS:
