@@ -254,7 +254,7 @@ class _BottomLineMeter:
 
 
 def dim(*, quiet: bool) -> Callable[[str], None]:
-    """What says lines on standard error, faint; nothing if it is to be quiet."""
+    """A function that says lines on standard error, faint; nothing if it is to be quiet."""
     console = Console(stderr=True, quiet=quiet)
     return partial(console.print, style="dim", highlight=False, markup=False)
 

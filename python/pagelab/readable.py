@@ -20,6 +20,7 @@ from typing import Any
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.jobs import Stop
 from pagelab.results import Failure, Run
+from pagelab.sources import each_trace
 
 _BLOCK = 1 << 20
 _POLL_SECONDS = 0.2
@@ -34,13 +35,16 @@ class Substitutes:
 
     def of(self, source: dict[str, Any]) -> dict[str, Any]:
         """A source's description with them in it."""
-        return _each(source, lambda trace: trace | {"path": self.paths[trace["path"]]}, self.paths)
+        paths = self.paths
+        return each_trace(
+            source, lambda trace: trace | {"path": paths.get(trace["path"], trace["path"])}
+        )
 
     def as_named(self, outcome: Run | Failure, source: dict[str, Any]) -> Run | Failure:
         """Outcome in which files are called what the user called them."""
         if isinstance(outcome, Failure):
             return outcome.model_copy(update={"error": self._said(outcome.error)})
-        told = _each(source, lambda trace: trace | {"path": as_text(trace["path"])}, self.paths)
+        told = each_trace(source, lambda trace: trace | {"path": as_text(trace["path"])})
         stopped = outcome.stopped and self._said(outcome.stopped)
         return outcome.model_copy(update={"source": told, "stopped": stopped})
 
@@ -127,14 +131,6 @@ def _copy(path: str, to: Path, stop: Stop) -> None:
 def _traces(source: dict[str, Any]) -> list[dict[str, Any]]:
     programs = source.get("programs", [source])
     return [program for program in programs if program.get("kind") == "trace"]
-
-
-def _each(source: dict[str, Any], change: Any, paths: dict[str, str]) -> dict[str, Any]:
-    """The source with a change of the traces that something stands in for."""
-    if "programs" in source:
-        return source | {"programs": [_each(one, change, paths) for one in source["programs"]]}
-    changed: dict[str, Any] = change(source) if source.get("path") in paths else source
-    return changed
 
 
 def _is_text(path: str) -> bool:

@@ -5,7 +5,7 @@ The compiled part reads a description of it in JSON, which `describe` makes.
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,15 @@ def together(programs: list[dict[str, Any]], copies: int) -> dict[str, Any]:
         "name": "+".join(program["name"] for program in programs),
         "programs": programs,
     }
+
+
+def each_trace(
+    source: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    """A description with each of its traces changed."""
+    if source["kind"] == "programs":
+        return source | {"programs": [each_trace(one, change) for one in source["programs"]]}
+    return change(source) if source["kind"] == "trace" else source
 
 
 def workload(name: str, parameters: Mapping[str, object]) -> Workload:

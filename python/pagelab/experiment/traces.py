@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from uuid import uuid4
 from pagelab import files
 from pagelab.errors import PagelabError, UsageError, cannot
 from pagelab.experiment import store
+from pagelab.sources import each_trace
 
 _BLOCK = 1 << 20
 # A ChampSim trace with this in its name is read in another way: the one thing that a name says of
@@ -44,7 +45,7 @@ def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
             claimed = claimed or _hash_at(address)
         return trace | {"path": address, "sha256": claimed}
 
-    return _each(source, name)
+    return each_trace(source, name)
 
 
 def _text(path: str) -> str:
@@ -70,7 +71,7 @@ def content_of(source: dict[str, Any]) -> dict[str, Any]:
         content = {key: value for key, value in trace.items() if key not in ("path", "name")}
         return content | ({"layout": _LAYOUT} if _LAYOUT in trace["path"].lower() else {})
 
-    return _each(source, nowhere)
+    return each_trace(source, nowhere)
 
 
 def fetched(source: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def fetched(source: dict[str, Any]) -> dict[str, Any]:
         path = local(trace["path"], trace["sha256"])
         return {key: value for key, value in trace.items() if key != "sha256"} | {"path": str(path)}
 
-    return _each(source, here)
+    return each_trace(source, here)
 
 
 def local(address: str, sha256: str) -> Path:
@@ -217,14 +218,6 @@ def _kept(address: str, sha256: str) -> Path:
 def _check(found: str, expected: str, address: str) -> None:
     if found != expected:
         raise PagelabError(f"{address} has the SHA-256 {found}, not {expected}: it was changed")
-
-
-def _each(
-    source: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, Any]:
-    if source.get("kind") == "programs":
-        return source | {"programs": [_each(program, change) for program in source["programs"]]}
-    return change(source) if source.get("kind") == "trace" else source
 
 
 def _remote(address: str) -> bool:

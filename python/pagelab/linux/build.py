@@ -193,23 +193,20 @@ def _make_logged(
 
 def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
     """Build an out-of-tree module against that kernel; return the directory with the .ko."""
-    with only_one(layout.work):
-        return _build_module(layout, layout.out(debug), source)
-
-
-def _build_module(layout: Layout, out: Path, source: Path) -> Path:
+    out = layout.out(debug)
     copy = out / "pagelab-modules" / source.name
-    # A module that is gone would be built for ever: linux/modules/Kbuild takes every folder.
-    for folder in filter(Path.is_dir, copy.glob("*")):
-        if not (source / folder.name).is_dir():
-            shutil.rmtree(folder)
-    for file in filter(Path.is_file, source.rglob("*")):
-        target = copy / file.relative_to(source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists() or target.stat().st_mtime < file.stat().st_mtime:
-            shutil.copy2(file, target)
-    capture(_make_argv(layout, out, [f"M={copy}", "modules"]), env=_environment(layout))
-    return copy
+    with only_one(layout.work):
+        # A module that is gone would be built for ever: linux/modules/Kbuild takes every folder.
+        for folder in filter(Path.is_dir, copy.glob("*")):
+            if not (source / folder.name).is_dir():
+                shutil.rmtree(folder)
+        for file in filter(Path.is_file, source.rglob("*")):
+            target = copy / file.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists() or target.stat().st_mtime < file.stat().st_mtime:
+                shutil.copy2(file, target)
+        capture(_make_argv(layout, out, [f"M={copy}", "modules"]), env=_environment(layout))
+        return copy
 
 
 def install_for_modules(layout: Layout, folder: Path) -> None:
@@ -240,31 +237,27 @@ def build_program(layout: Layout, source: Path, *flags: str) -> Path:
 def build_selftest(layout: Layout, name: str) -> Path:
     """Build one of the kernel's own tests, selftests/FOLDER/NAME; return the program."""
     with only_one(layout.work):
-        return _build_selftest(layout, name)
-
-
-def _build_selftest(layout: Layout, name: str) -> Path:
-    folder = layout.tree / "tools" / "testing" / Path(name).parent
-    if not folder.is_dir():
-        raise PagelabError(f"{name} needs the kernel's source: `pagelab linux tree`")
-    output = layout.work / name
-    headers = layout.work / "headers"
-    if not (headers / "usr" / "include").is_dir():
-        headers.mkdir(parents=True, exist_ok=True)
-        _make(layout, headers, ["headers"])
-    output.parent.mkdir(parents=True, exist_ok=True)
-    # Some of 6.12's tests forget a header of the framework.
-    include = f"-include {folder.parent / 'kselftest.h'} -isystem {headers / 'usr' / 'include'}"
-    argv = [
-        "make",
-        "-C",
-        str(folder),
-        f"OUTPUT={output.parent}",
-        f"KHDR_INCLUDES={include}",
-        str(output),
-    ]
-    capture(argv, env=_environment(layout))
-    return output
+        folder = layout.tree / "tools" / "testing" / Path(name).parent
+        if not folder.is_dir():
+            raise PagelabError(f"{name} needs the kernel's source: `pagelab linux tree`")
+        output = layout.work / name
+        headers = layout.work / "headers"
+        if not (headers / "usr" / "include").is_dir():
+            headers.mkdir(parents=True, exist_ok=True)
+            _make(layout, headers, ["headers"])
+        output.parent.mkdir(parents=True, exist_ok=True)
+        # Some of 6.12's tests forget a header of the framework.
+        include = f"-include {folder.parent / 'kselftest.h'} -isystem {headers / 'usr' / 'include'}"
+        argv = [
+            "make",
+            "-C",
+            str(folder),
+            f"OUTPUT={output.parent}",
+            f"KHDR_INCLUDES={include}",
+            str(output),
+        ]
+        capture(argv, env=_environment(layout))
+        return output
 
 
 def debian_packages(

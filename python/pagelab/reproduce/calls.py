@@ -6,8 +6,7 @@ from typing import Literal
 from pagelab.experiment.backends import probe
 from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.linux import layout, suite
-from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome, failures
+from pagelab.reproduce.outcome import Outcome, answers, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 _COLUMNS = {
@@ -59,15 +58,7 @@ class Calls(Shown):
         return Outcome(
             columns=list(_COLUMNS),
             rows=rows,
-            answers=[
-                Answer(claim=claim, ours=_value(measured, claim.row, claim.series))
-                for claim in self.claim
-            ],
+            answers=answers(self.claim, list(_COLUMNS), measured),
             failures=failures(ended),
             drawn=(["calls a second"], {program: row[3:] for program, row in rows.items()}),
         )
-
-
-def _value(rows: dict[str, list[float | None]], row: str, column: str) -> float | None:
-    found = rows.get(row)
-    return None if found is None or column not in _COLUMNS else found[list(_COLUMNS).index(column)]

@@ -7,8 +7,7 @@ from pydantic import Field
 
 from pagelab.experiment.backends import collisions
 from pagelab.experiment.case import Case, Ended, Failed
-from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.outcome import Outcome, answers, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 
@@ -35,17 +34,12 @@ class Collisions(Shown):
             _name(kib): [count / first if count is not None and first else None]
             for kib, count in counts.items()
         }
+        columns = ["collisions"]
         return Outcome(
-            columns=["collisions"],
+            columns=columns,
             rows=rows,
-            answers=[
-                Answer(claim=claim, ours=rows.get(claim.row, [None])[0]) for claim in self.claim
-            ],
-            failures=[
-                f"{_name(kib)}: {one.error}"
-                for kib, one in ended.items()
-                if isinstance(one, Failed)
-            ],
+            answers=answers(self.claim, columns, rows),
+            failures=failures({_name(kib): one for kib, one in ended.items()}),
         )
 
 

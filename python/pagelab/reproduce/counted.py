@@ -5,8 +5,7 @@ from typing import Literal
 
 from pagelab.experiment.backends import checkout
 from pagelab.experiment.case import Case, Ended, Failed
-from pagelab.reproduce.claim import Answer, Claim
-from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.outcome import Outcome, answers
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 
@@ -43,14 +42,7 @@ class Counted(Shown):
             notes=stand,
             columns=columns,
             rows=rows,
-            answers=[self._answer(claim, columns, rows) for claim in self.claim],
+            answers=answers(self.claim, columns, rows),
             failures=[one.error.splitlines()[0]] if isinstance(one, Failed) else [],
             drawn=(columns[-1:] if self.count == "lines" else columns, drawn),
         )
-
-    def _answer(
-        self, claim: Claim, columns: list[str], rows: dict[str, list[float | None]]
-    ) -> Answer:
-        row = rows.get(claim.row)
-        known = row is not None and claim.series in columns
-        return Answer(claim=claim, ours=row[columns.index(claim.series)] if row and known else None)

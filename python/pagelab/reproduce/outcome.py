@@ -8,7 +8,7 @@ from typing import Any
 from pagelab.experiment.case import Ended, Failed
 from pagelab.measuring.bars import Bars
 from pagelab.report.timeline import LineChart
-from pagelab.reproduce.claim import Answer
+from pagelab.reproduce.claim import Answer, Claim
 
 MEAN = "mean"
 
@@ -75,6 +75,18 @@ def failures(ended: Mapping[str, Ended]) -> list[str]:
         for name, one in ended.items()
         if isinstance(one, Failed)
     ]
+
+
+def answers(
+    claims: Iterable[Claim], columns: list[str], rows: Mapping[str, list[float | None]]
+) -> list[Answer]:
+    """Each claim beside the cell of its row and series, where there is one."""
+    cells = {
+        (name, column): value
+        for name, row in rows.items()
+        for column, value in zip(columns, row, strict=True)
+    }
+    return [Answer(claim=claim, ours=cells.get((claim.row, claim.series))) for claim in claims]
 
 
 def average(values: Iterable[float | None], kind: str) -> float | None:

@@ -5,8 +5,7 @@ from typing import Literal
 
 from pagelab.experiment.backends import guest
 from pagelab.experiment.case import Case, Ended, Failed
-from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome, failures
+from pagelab.reproduce.outcome import Outcome, answers, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 _PREVENTED = "walks prevented"
@@ -44,9 +43,7 @@ class Ranges(Shown):
         return Outcome(
             columns=columns,
             rows=rows,
-            answers=[
-                Answer(claim=claim, ours=rows.get(claim.row, [None])[0]) for claim in self.claim
-            ],
+            answers=answers(self.claim, columns, rows),
             failures=failures(ended),
             drawn=([_PREVENTED], {program: row[:1] for program, row in rows.items()}),
         )
