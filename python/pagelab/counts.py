@@ -253,6 +253,7 @@ class Grouping(Model):
     unmovable_blocks: Natural
     claimed: Natural
     stolen: Natural
+    pages_moved: Natural
 
 
 class Kswapd(Model):

@@ -134,7 +134,7 @@ class Machine(MachineBase):
         | None = None,
         accounting: Literal["per_page", "mm_owner", "foliomap"] | None = None,
         khugepaged: Mapping[str, Any] | None = None,
-        grouping: Literal["off", "mobility"] | None = None,
+        grouping: Literal["off", "mobility", "region"] | None = None,
         defrag: Literal["always", "defer", "defer+madvise", "madvise", "never"] | None = None,
         reclaim: Mapping[str, Any] | None = None,
         huge_code: bool | None = None,

@@ -2,6 +2,7 @@ use crate::accounting::accounted;
 use crate::frames::buddy::Buddy;
 use crate::frames::frame_table::FrameTable;
 use crate::frames::random::SplitMix64;
+use crate::grouping::gather;
 use crate::khugepaged::Khugepaged;
 use crate::manager;
 use crate::page_size::{self, PageSizes};
@@ -10,8 +11,8 @@ use crate::placement::{self, Placer};
 use crate::reclaim::Reclaim;
 use crate::spaces::address_space::AddressSpace;
 use crate::{
-    AccountingStatistics, Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy,
-    Placement, ReclaimStatistics,
+    AccountingStatistics, Effects, Grouping, OsConfig, OsConfigError, OsError, OsStatistics,
+    PagePolicy, Placement, ReclaimStatistics,
 };
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn, Vpn};
 use pagelab_events::Control;
@@ -53,9 +54,12 @@ impl Os {
         seed: u64,
     ) -> Result<Self, OsConfigError> {
         config.validate()?;
-        let (tags, placer) = placement::build(&config, placement, seed)?;
+        let (mut tags, placer) = placement::build(&config, placement, seed)?;
         let nodes = config.node_frames();
         go_together(&config, placement)?;
+        if config.grouping == Grouping::Region {
+            gather(&mut tags, config.max_order);
+        }
         let mut buddy =
             Buddy::with_nodes(tags, &config.zone_frames(), nodes.clone(), config.max_order);
         if !config.free_blocks.is_empty() {
@@ -130,6 +134,7 @@ impl Os {
         let asid = Self::asid(process)?;
         let done = self.call(table, directory, effects).carry_out(asid, event);
         self.account(effects);
+        self.resize_region(table, directory, effects);
         done
     }
 
@@ -149,6 +154,7 @@ impl Os {
         self.statistics.faults += 1;
         let done = self.call(table, directory, effects).fault(page, store);
         self.account(effects);
+        self.resize_region(table, directory, effects);
         done
     }
 
@@ -167,6 +173,7 @@ impl Os {
         self.statistics.faults += 1;
         let done = self.call(table, directory, effects).fault_code(page);
         self.account(effects);
+        self.resize_region(table, directory, effects);
         done
     }
 
@@ -303,6 +310,19 @@ impl Os {
         }
     }
 
+    /// Has the region for pages that cannot be moved grow or shrink, where there is one.
+    #[inline]
+    fn resize_region<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        effects: &mut Effects,
+    ) {
+        if self.config.grouping == Grouping::Region {
+            self.call(table, directory, effects).mapper.resize_region();
+        }
+    }
+
     #[inline]
     fn call<'a, T: PageTable>(
         &'a mut self,
@@ -409,6 +429,12 @@ fn go_together(config: &OsConfig, placement: Placement) -> Result<(), OsConfigEr
         });
     }
     let anywhere = matches!(placement, Placement::Buddy | Placement::Eager);
+    if config.grouping == Grouping::Region && !(anywhere && config.nodes.is_empty()) {
+        return Err(OsConfigError {
+            key: "grouping",
+            reason: "region goes with one node, and pages that may lie anywhere".to_owned(),
+        });
+    }
     if config.page_policy.is_of_folios() && (!anywhere || !config.manager.takes_folios()) {
         return Err(OsConfigError {
             key: "page_policy",

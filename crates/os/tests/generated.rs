@@ -6,8 +6,8 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, HugePages, Protection};
 use pagelab_os::{
-    Accounting, Defrag, KhugepagedConfig, ManagerConfig, NodeConfig, Os, OsConfig, OsError,
-    PagePolicy, ReclaimConfig, TieredConfig,
+    Accounting, Defrag, Grouping, KhugepagedConfig, ManagerConfig, NodeConfig, Os, OsConfig,
+    OsError, PagePolicy, ReclaimConfig, TieredConfig,
 };
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig, RestSegs};
 use proptest::prelude::*;
@@ -459,12 +459,14 @@ proptest! {
         design in design(),
         accounting in prop_oneof![Just(Accounting::PerPage), Just(Accounting::FolioMap)],
         unmovable_share in prop_oneof![Just(0.0), Just(0.02)],
+        grouping in prop_oneof![Just(Grouping::Off), Just(Grouping::Mobility), Just(Grouping::Region)],
         steps in steps(1..60),
     ) {
         let config = OsConfig {
             utilisation: 0.6,
             fragmentation: 1.0,
             unmovable_share,
+            grouping,
             accounting,
             defrag: Defrag::Always,
             ..config(PagePolicy::THP, 0.6)

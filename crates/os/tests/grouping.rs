@@ -165,6 +165,54 @@ impl Twin {
     }
 }
 
+/// A region for what cannot be moved, which ends at a frame: blocks are taken by Contiguitas' rules. The region grows
+/// into what is free.
+impl Twin {
+    /// Free blocks of an order or more on a side of the border, by zone as the side asks them.
+    fn on_side(&self, end: u32, fixed: bool, order: u32) -> Vec<Vec<(u32, u32)>> {
+        let sides = self.zones.iter().map(|zone| {
+            if fixed {
+                zone.start..zone.end.min(end)
+            } else {
+                zone.start.max(end)..zone.end
+            }
+        });
+        let blocks = sides.map(|side| {
+            let fits = |&(_, of): &(u32, u32)| of >= order;
+            self.cut(&side).into_iter().filter(fits).collect()
+        });
+        let mut blocks: Vec<Vec<_>> = blocks.collect();
+        if !fixed {
+            blocks.reverse();
+        }
+        blocks
+    }
+
+    fn check_taken_by_region(&self, end: &mut u32, order: u32, fixed: bool, taken: Option<u32>) {
+        let is_one_of = |sides: Vec<Vec<(u32, u32)>>| {
+            let first = sides.into_iter().find(|blocks| !blocks.is_empty());
+            let Some(blocks) = first else {
+                return false;
+            };
+            let smallest = blocks.iter().map(|&(_, of)| of).min().unwrap();
+            assert!(blocks.contains(&(taken.unwrap(), smallest)));
+            true
+        };
+        while !is_one_of(self.on_side(*end, fixed, order)) {
+            let above = *end..*end + PAGEBLOCK_FRAMES;
+            if fixed && above.end <= self.tags.len() as u32 && self.is_free(above.clone()) {
+                *end = above.end;
+                continue;
+            }
+            // Data of more than a page never lie in the region.
+            if !(fixed || order == 0) || !is_one_of(self.on_side(*end, !fixed, order)) {
+                assert_eq!(taken, None);
+            }
+            return;
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Take { order: u32, fixed: bool },
@@ -238,6 +286,98 @@ proptest! {
             prop_assert_eq!(buddy.free_blocks(), blocks);
         }
     }
+
+    #[test]
+    fn blocks_are_taken_from_a_region_and_from_above_it(
+        used in proptest::collection::vec((0u32..500, 0u32..4), 9),
+        steps in proptest::collection::vec(step(), 1..150),
+    ) {
+        let mut tags = vec![0; 9 * PAGEBLOCK_FRAMES as usize + 100];
+        for (block, &(used, kind)) in tags.chunks_mut(PAGEBLOCK_FRAMES as usize).zip(&used) {
+            let frames = block.iter_mut().step_by(3).take(used as usize * usize::from(kind > 1));
+            frames.for_each(|tag| *tag = USED);
+        }
+        tags[700] = FIXED;
+        let mut twin = Twin { fixed: Vec::new(), tags: tags.clone(), zones: vec![0..2048, 2048..tags.len() as u32] };
+        let (mut buddy, mut end) = (Buddy::new(tags, &[0, 2048], LARGEST), 2 * PAGEBLOCK_FRAMES);
+        buddy.group(Grouping::Region);
+        let mut held = Vec::new();
+        for step in steps {
+            match step {
+                Step::Take { order, fixed } => {
+                    let tag = if fixed { TABLE } else { DATA };
+                    let taken = buddy.allocate(order, tag).map(|pfn| pfn.0);
+                    twin.check_taken_by_region(&mut end, order, fixed, taken);
+                    if let Some(pfn) = taken {
+                        twin.set(pfn, order, tag);
+                        held.push((pfn, order));
+                    }
+                }
+                Step::Free(pick) if !held.is_empty() => {
+                    let (pfn, order) = held.swap_remove(pick % held.len());
+                    buddy.free(Pfn(pfn), order);
+                    twin.set(pfn, order, 0);
+                }
+                Step::Free(_) => {}
+            }
+            for pfn in 0..twin.tags.len() as u32 {
+                prop_assert_eq!(buddy.tag(Pfn(pfn)), twin.tags[pfn as usize]);
+                prop_assert_eq!(buddy.is_for_unmovable(Pfn(pfn)), pfn < end);
+            }
+            let mut blocks = vec![0; LARGEST as usize + 1];
+            let sides = [true, false].map(|fixed| twin.on_side(end, fixed, 0));
+            for (_, order) in sides.into_iter().flatten().flatten() {
+                blocks[order as usize] += 1;
+            }
+            prop_assert_eq!(buddy.free_blocks(), blocks);
+        }
+    }
+}
+
+/// Page tables that find no room in the region have it grow by a block, whose pages are moved; when they go it shrinks.
+#[test]
+fn a_region_grows_into_data_and_shrinks_when_it_is_free() {
+    let config = OsConfig {
+        grouping: Grouping::Region,
+        memory_bytes: 64 << 20,
+        ..config(PagePolicy::THP_MADVISE, 0.0)
+    };
+    let mut machine = Machine::new(config, MapTable::new(Placement::Anywhere));
+    let in_region = |machine: &Machine<MapTable>| {
+        let tables = (0..machine.os.frames().buddy().count()).map(Pfn);
+        let mut tables = tables.filter(|&pfn| machine.os.frames().buddy().tag(pfn) == TABLE);
+        tables.all(|pfn| machine.os.frames().buddy().is_for_unmovable(pfn))
+    };
+    // Data in nearly all of memory.
+    map(&mut machine, 0, 0..14_600);
+    support::advise_of(&mut machine, 0, 0..1024, pagelab_events::Advice::HugePage);
+    for vpn in 0..14_600 {
+        machine.store(0, vpn, vpn + 1).unwrap();
+    }
+    // Page tables of other programs, more than a block of them.
+    for process in 1..4 {
+        map(&mut machine, process, 0..200 * 512);
+        for region in 0..200 {
+            machine.store(process, region * 512, region + 1).unwrap();
+            assert!(in_region(&machine), "{process} {region}");
+        }
+    }
+    machine.check();
+    machine.check_contents();
+    let counts =
+        |machine: &Machine<MapTable>| machine.os.statistics(&machine.table).grouping.unwrap();
+    let grown = counts(&machine);
+    assert!(grown.unmovable_blocks >= 2 && grown.stolen == 0);
+    assert!(grown.pages_moved > 0);
+    for process in 1..4 {
+        machine
+            .control(process, Control::Exit { status: 0 })
+            .unwrap();
+    }
+    assert!(counts(&machine).unmovable_blocks < grown.unmovable_blocks);
+    machine.check();
+    machine.check_contents();
+    machine.check_end(0..1);
 }
 
 /// Page tables among data keep blocks from being emptied, unless they lie together.

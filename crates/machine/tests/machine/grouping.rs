@@ -50,3 +50,32 @@ fn huge_pages_are_left_where_page_tables_lie_together() {
     assert!((1..4).contains(&counts.unmovable_blocks));
     assert_eq!(counts.stolen, 0);
 }
+
+/// Data lie in the way of the region when the 101st page table is wanted, and are moved for what that costs.
+#[test]
+fn a_region_for_page_tables_grows_into_data() {
+    let fill = |keys: &[&str]| {
+        let mut events = vec![map(BASE, 1 << 30), map(BASE + (2 << 30), 56 << 20)];
+        events.extend((0..14_200).map(|page| store(BASE + (2 << 30) + page * 4096)));
+        events.extend((0..500).map(|region| store(BASE + region * REGION)));
+        let mut all = vec![
+            "memory.memory_bytes=64MiB".to_owned(),
+            "memory.utilisation=0".to_owned(),
+        ];
+        all.extend(keys.iter().map(|&key| key.to_owned()));
+        let machine = MachineConfig::load("dpt-paper", &all).unwrap();
+        run(&machine, "radix", &mut Cut::new(&events, 1000))
+    };
+    let region = fill(&["memory.grouping=\"region\"", "cost.migrate_4k_ns=1000"]);
+    let counts = region.os.grouping.unwrap();
+    assert!(counts.unmovable_blocks >= 2 && counts.pages_moved > 0);
+    assert_eq!(counts.stolen, 0);
+    let off = fill(&["cost.migrate_4k_ns=1000"]);
+    let cycles = region.cycles.causes.faults - off.cycles.causes.faults;
+    // 2,660 cycles a page, and interrupts.
+    let expected = counts.pages_moved * 2660;
+    assert!(
+        cycles >= expected && cycles < 2 * expected,
+        "{cycles}, {expected}"
+    );
+}

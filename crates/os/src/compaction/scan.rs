@@ -27,7 +27,10 @@ impl FrameTable {
             }
             self.compaction.migrate += 1;
             let used = self.buddy.used_in_pageblock(first);
-            if used > 0 && self.frames_of(first).all(|pfn| self.moves(pfn)) {
+            if used > 0
+                && !self.buddy.is_in_region(first)
+                && self.frames_of(first).all(|pfn| self.moves(pfn))
+            {
                 return Some(first);
             }
         }
@@ -37,7 +40,7 @@ impl FrameTable {
         (first.0..first.0 + PAGEBLOCK_FRAMES).map(Pfn)
     }
 
-    fn moves(&self, pfn: Pfn) -> bool {
+    pub(crate) fn moves(&self, pfn: Pfn) -> bool {
         let movable = [tag::PREALLOCATED, tag::data(PageSize::Base4K)];
         self.buddy.is_free(pfn) || movable.contains(&self.buddy.tag(pfn)) && !self.is_pinned(pfn)
     }

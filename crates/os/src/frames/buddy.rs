@@ -2,8 +2,7 @@
 //!
 //! After Linux's mm/page_alloc.c: free blocks of each order and zone are in a doubly linked list,
 //! blocks are taken from and put back at its head, and a freed block merges with its buddy
-//! as long as that is free too (`__free_one_page`, `expand`). Per-CPU lists are not modelled; migrate types are in
-//! `grouping`.
+//! as long as that is free too (`__free_one_page`, `expand`). `grouping` has migrate types; per-CPU lists are left out.
 //!
 //! As in struct page, what a frame needs while it is free (list links) and what its user keeps
 //! about it while it is in use share the same words: 9 bytes a frame in all.
@@ -479,12 +478,13 @@ impl Buddy {
         }
     }
 
-    fn merge(&mut self, zone: usize, mut pfn: u32, mut order: u32) {
+    pub(crate) fn merge(&mut self, zone: usize, mut pfn: u32, mut order: u32) {
         let end = self.zones[zone].end;
         while order < self.max_order {
             // A zone starts at a multiple of the largest block: a buddy is never below it.
             let buddy = pfn ^ (1 << order);
-            if buddy >= end || self.tags[buddy as usize] != FREE_HEAD | order as u8 {
+            let head = FREE_HEAD | order as u8;
+            if buddy >= end || self.tags[buddy as usize] != head || self.are_apart(pfn, buddy) {
                 break;
             }
             self.unlink(zone, buddy, order);

@@ -100,6 +100,7 @@ impl Frames for FrameTable {
     fn free_table(&mut self, pfn: Pfn, order: u32) {
         debug_assert_eq!(self.buddy.tag(pfn), tag::TABLE);
         self.buddy.free(pfn, order);
+        self.buddy.note_use();
         self.table_frames -= 1 << order;
     }
 }

@@ -13,7 +13,7 @@ fn may_claim(order: u32, migrate_type: usize) -> bool {
 impl Buddy {
     /// Takes a block for a use of pages: first without mixing types in a pageblock, which zones of other nodes are not
     /// asked for (`ALLOC_NOFRAGMENT` in `get_page_from_freelist`).
-    pub(crate) fn allocate_by_type(&mut self, node: usize, order: u32, tag: u8) -> Option<Pfn> {
+    pub(super) fn allocate_by_mobility(&mut self, node: usize, order: u32, tag: u8) -> Option<Pfn> {
         let zones = self.zonelists[node].len();
         let home = |buddy: &Buddy, zone: usize| buddy.node_of(Pfn(buddy.zones[zone].start)) == node;
         for mixes in [false, true] {

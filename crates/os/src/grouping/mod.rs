@@ -1,10 +1,14 @@
 //! Migrate types: pages that cannot be moved lie apart from those that can, by blocks of 2 MiB (pageblocks).
 //!
 //! There are two types, movable and unmovable; the kernel's own caches, which it can give up, have none of theirs. A
-//! free block is in the list of the type of its pageblock. pageblocks.rs keeps types, mobility.rs chooses among them.
+//! free block is in the list of the type of its pageblock. pageblocks.rs keeps types; mobility.rs and region.rs choose
+//! among them.
 
 mod mobility;
 mod pageblocks;
+mod region;
+
+pub(crate) use region::gather;
 
 use crate::frames::tag;
 use schemars::JsonSchema;
@@ -19,6 +23,8 @@ pub enum Grouping {
     Off,
     /// Pageblocks are of a migrate type, as in Linux.
     Mobility,
+    /// Pages that cannot be moved have a region of their own at the bottom of memory (Contiguitas).
+    Region,
 }
 
 impl Grouping {
@@ -37,6 +43,8 @@ pub struct GroupingStatistics {
     pub claimed: u64,
     /// Allocations from a pageblock of the other type, which stayed one.
     pub stolen: u64,
+    /// Pages of 4 KiB moved so that the region could grow.
+    pub pages_moved: u64,
 }
 
 /// Migrate type of pages that can be moved, and of pages that cannot: an index of free lists.
@@ -54,18 +62,29 @@ pub(crate) fn type_of(tag: u8) -> usize {
 /// Migrate types by pageblock, and how often they changed.
 #[derive(Clone, Debug)]
 pub(crate) struct PageblockTypes {
+    grouping: Grouping,
     types: Vec<u8>,
-    claimed: u64,
-    stolen: u64,
+    /// Pageblocks of the region for pages that cannot be moved, and whether any of these came or went lately.
+    region: usize,
+    used: bool,
+    counts: GroupingStatistics,
 }
 
 impl PageblockTypes {
-    fn new(blocks: usize) -> Self {
+    fn new(grouping: Grouping, blocks: usize) -> Self {
         PageblockTypes {
+            grouping,
             types: vec![MOVABLE as u8; blocks],
-            claimed: 0,
-            stolen: 0,
+            region: 0,
+            used: false,
+            counts: GroupingStatistics::default(),
         }
+    }
+
+    /// True if free blocks of two pageblocks may not be one: the region has a border.
+    #[inline]
+    pub(crate) fn are_apart(&self, block: usize, other: usize) -> bool {
+        self.grouping == Grouping::Region && self.types[block] != self.types[other]
     }
 
     #[inline]
@@ -82,8 +101,7 @@ impl PageblockTypes {
         let types = self.types.iter();
         GroupingStatistics {
             unmovable_blocks: types.map(|&unmovable| u64::from(unmovable)).sum(),
-            claimed: self.claimed,
-            stolen: self.stolen,
+            ..self.counts
         }
     }
 }

@@ -13,13 +13,34 @@ impl Buddy {
         }
         assert!(self.max_order >= PAGEBLOCK_ORDER);
         let blocks = self.count().div_ceil(PAGEBLOCK_FRAMES);
-        self.pageblocks = Some(PageblockTypes::new(blocks as usize));
-        for block in (0..self.count()).step_by(PAGEBLOCK_FRAMES as usize) {
-            let end = self.count().min(block + PAGEBLOCK_FRAMES);
-            let tags = &self.tags[block as usize..end as usize];
-            if tags.contains(&tag::UNMOVABLE) {
+        self.pageblocks = Some(PageblockTypes::new(grouping, blocks as usize));
+        let has_unmovable = |buddy: &Buddy, block: u32| {
+            let end = buddy.count().min(block + PAGEBLOCK_FRAMES);
+            buddy.tags[block as usize..end as usize].contains(&tag::UNMOVABLE)
+        };
+        let blocks = (0..self.count()).step_by(PAGEBLOCK_FRAMES as usize);
+        if grouping == Grouping::Region {
+            let last = blocks.rev().find(|&block| has_unmovable(self, block));
+            while last.is_some_and(|last| self.region_end() <= last) {
+                self.grow_region();
+            }
+            self.forget_claimed();
+            return;
+        }
+        for block in blocks {
+            if has_unmovable(self, block) {
                 self.move_pageblock(self.zone_of(block), block, UNMOVABLE);
             }
+        }
+    }
+
+    /// Takes a block for a use of pages, by the migrate type of these.
+    pub(crate) fn allocate_by_type(&mut self, node: usize, order: u32, tag: u8) -> Option<Pfn> {
+        match &self.pageblocks {
+            Some(types) if types.grouping == Grouping::Region => {
+                self.allocate_by_region(order, tag)
+            }
+            _ => self.allocate_by_mobility(node, order, tag),
         }
     }
 
@@ -42,6 +63,14 @@ impl Buddy {
         }
     }
 
+    /// True if two free blocks may not be one.
+    #[inline]
+    pub(crate) fn are_apart(&self, pfn: u32, buddy: u32) -> bool {
+        let block = |pfn: u32| (pfn >> PAGEBLOCK_ORDER) as usize;
+        let types = self.pageblocks.as_ref();
+        types.is_some_and(|types| types.are_apart(block(pfn), block(buddy)))
+    }
+
     /// Sets the type of all pageblocks of a larger block (`change_pageblock_range`).
     pub(crate) fn set_type(&mut self, pfn: u32, order: u32, migrate_type: usize) {
         if let Some(types) = &mut self.pageblocks {
@@ -52,6 +81,7 @@ impl Buddy {
 
     /// Sets the type of a pageblock and moves its free blocks to the lists of that type (`__move_freepages_block`).
     pub(super) fn move_pageblock(&mut self, zone: usize, block: u32, migrate_type: usize) {
+        self.part_pageblock(zone, block);
         let end = self.count().min(block + PAGEBLOCK_FRAMES);
         let free: Vec<(u32, u32)> = (block..end)
             .filter_map(|pfn| {
@@ -64,19 +94,54 @@ impl Buddy {
         }
         self.set_type(block, PAGEBLOCK_ORDER, migrate_type);
         for (pfn, order) in free {
-            self.link(zone, pfn, order);
+            self.merge(zone, pfn, order);
+        }
+    }
+
+    /// Parts the free block of more than 2 MiB around a pageblock, if it lies in one.
+    fn part_pageblock(&mut self, zone: usize, block: u32) {
+        for order in PAGEBLOCK_ORDER + 1..=self.max_order {
+            let mut head = block & !((1 << order) - 1);
+            if self.tags[head as usize] != FREE_HEAD | order as u8 {
+                continue;
+            }
+            self.unlink(zone, head, order);
+            for half in (PAGEBLOCK_ORDER..order).rev() {
+                let upper = head + (1 << half);
+                let (rest, part) = if block >= upper {
+                    (head, upper)
+                } else {
+                    (upper, head)
+                };
+                self.link(zone, rest, half);
+                head = part;
+            }
+            self.link(zone, head, PAGEBLOCK_ORDER);
+            return;
         }
     }
 
     pub(super) fn count_claimed(&mut self, blocks: u64) {
         if let Some(types) = &mut self.pageblocks {
-            types.claimed += blocks;
+            types.counts.claimed += blocks;
         }
     }
 
     pub(super) fn count_stolen(&mut self, allocations: u64) {
         if let Some(types) = &mut self.pageblocks {
-            types.stolen += allocations;
+            types.counts.stolen += allocations;
+        }
+    }
+
+    pub(super) fn count_moved(&mut self, pages: u64) {
+        if let Some(types) = &mut self.pageblocks {
+            types.counts.pages_moved += pages;
+        }
+    }
+
+    fn forget_claimed(&mut self) {
+        if let Some(types) = &mut self.pageblocks {
+            types.counts.claimed = 0;
         }
     }
 }
