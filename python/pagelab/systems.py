@@ -20,6 +20,7 @@ _RECLAIM = (
     "read_us",
     "write_us",
     "shrink_underused",
+    "lru_gen",
     "kswapd",
     "min_free_kbytes",
     "watermark_scale_factor",

@@ -433,12 +433,14 @@ proptest! {
         max_pages in prop_oneof![48u64..160, 160u64..1500],
         swap_pages in prop_oneof![3 => Just(None), 1 => (0u64..600).prop_map(Some)],
         max_ptes_none in prop_oneof![1 => Just(None), 1 => (0u32..511).prop_map(Some)],
+        lru_gen in any::<bool>(),
         steps in steps(1..60).prop_map(without_files),
     ) {
         let reclaim = ReclaimConfig {
             max_bytes: Some(max_pages * PAGE_BYTES),
             swap_bytes: swap_pages.map(|pages| pages * PAGE_BYTES),
             shrink_underused: max_ptes_none.is_some(),
+            lru_gen,
             ..ReclaimConfig::default()
         };
         let khugepaged = max_ptes_none.map(|max_ptes_none| KhugepagedConfig {

@@ -60,6 +60,33 @@ fn kswapd_changes_nothing_while_there_is_memory() {
     assert_eq!(alone, with_thread);
 }
 
+/// A table in use and pages that stream by: with generations the table stays as well as with two lists, and nothing
+/// changes while there is memory.
+#[test]
+fn generations_keep_what_is_used() {
+    let stream = |keys: &[&str]| {
+        let mut events = vec![map(BASE, 200 << 20)];
+        for page in 0..20_000 {
+            events.push(store(BASE + (64 << 20) + page * 4096));
+            events.push(store(BASE + page % 2_000 * 4096));
+        }
+        run(&machine(keys), "radix", &mut Cut::new(&events, 1000))
+    };
+    let lists = stream(&["memory.reclaim.write_us=1"]).os.reclaim.unwrap();
+    let generations = stream(&["memory.reclaim.lru_gen=true"]).os.reclaim.unwrap();
+    assert!(generations.swapped_out > 5_000 && lists.swapped_out > 5_000);
+    assert!(generations.swapped_in < 200, "{generations:?}");
+    let plenty = ["memory.memory_bytes=512MiB", "memory.reclaim.lru_gen=true"];
+    let [with, without] = [&plenty[..], &plenty[..1]].map(|keys| {
+        let mut keys = keys.to_vec();
+        keys.push("memory.reclaim.write_us=1");
+        let mut result = serde_json::to_value(stream(&keys)).unwrap();
+        result["machine"].take();
+        result
+    });
+    assert_eq!(with, without);
+}
+
 /// Stores that cross into the next page count for both.
 #[test]
 fn pages_stored_to_are_kept_when_zeros_are_given_back() {

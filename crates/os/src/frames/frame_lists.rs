@@ -71,6 +71,19 @@ impl FrameLists {
         self.lengths[list] += 1;
     }
 
+    /// Puts a frame that is in no list below all others of one.
+    pub(crate) fn push_below(&mut self, pfn: Pfn, list: usize) {
+        debug_assert_eq!(self.list(pfn), None);
+        let above = std::mem::replace(&mut self.ends[list][DOWN], pfn.0);
+        match above {
+            NONE => self.ends[list][UP] = pfn.0,
+            _ => self.links[above as usize][DOWN] = pfn.0,
+        }
+        self.links[pfn.0 as usize] = [above, NONE];
+        self.lists[pfn.0 as usize] = list as u8;
+        self.lengths[list] += 1;
+    }
+
     /// Puts a frame on top of a list, from wherever it was.
     pub(crate) fn move_to(&mut self, pfn: Pfn, list: usize) {
         self.remove(pfn);
@@ -112,18 +125,22 @@ mod tests {
     proptest! {
         #[test]
         fn lists_are_as_vectors_are(
-            steps in proptest::collection::vec((0u32..12, 0usize..3, any::<bool>()), 1..200)
+            steps in proptest::collection::vec((0u32..12, 0usize..3, 0u32..3), 1..200)
         ) {
             let mut lists = FrameLists::new(3, 12);
             let mut naive = vec![Vec::<Pfn>::new(); 3];
-            for (frame, list, stays) in steps {
+            for (frame, list, place) in steps {
                 let pfn = Pfn(frame);
                 let was = naive.iter().position(|frames| frames.contains(&pfn));
                 prop_assert_eq!(lists.list(pfn), was);
                 for frames in &mut naive {
                     frames.retain(|&other| other != pfn);
                 }
-                if stays {
+                if place == 0 {
+                    lists.remove(pfn);
+                    lists.push_below(pfn, list);
+                    naive[list].insert(0, pfn);
+                } else if place == 1 {
                     lists.move_to(pfn, list);
                     naive[list].push(pfn);
                 } else {

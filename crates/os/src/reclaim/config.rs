@@ -30,6 +30,10 @@ pub struct ReclaimConfig {
     /// (/sys/kernel/mm/transparent_hugepage/shrink_underused).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shrink_underused: bool,
+    /// Pages are in generations, which page walks age, rather than in active and inactive lists
+    /// (/sys/kernel/mm/lru_gen/enabled).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lru_gen: bool,
     /// A thread on a processor of its own takes pages, too, when free memory is low.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kswapd: bool,
@@ -51,6 +55,7 @@ impl Default for ReclaimConfig {
             read_us: 80.0,
             write_us: 20.0,
             shrink_underused: false,
+            lru_gen: false,
             kswapd: false,
             min_free_kbytes: None,
             watermark_scale_factor: 10,

@@ -81,8 +81,7 @@ impl FrameTable {
 
     /// Kind of a unit that is in a list.
     pub(super) fn listed_kind(&self, head: Pfn) -> Option<Kind> {
-        let list = self.reclaim.as_ref()?.lru.units.list(head)?;
-        Some(Kind::of(list).0)
+        self.reclaim.as_ref()?.lru.kind(head)
     }
 
     /// Has a unit be neither active nor used (`folio_deactivate`).
@@ -98,7 +97,7 @@ impl FrameTable {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.lru.take_accessed(head, order);
             reclaim.lru.set_referenced(head, false);
-            reclaim.lru.put(head, 1 << order, kind.list(false));
+            reclaim.lru.cool(head, 1 << order, kind);
         }
     }
 

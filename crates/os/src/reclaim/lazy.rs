@@ -20,7 +20,7 @@ impl FrameTable {
             reclaim.lru.take_accessed(head, order);
             reclaim.lru.set_referenced(head, false);
             reclaim.lru.set_lazily_free(head, true);
-            reclaim.lru.put(head, 1 << order, Kind::File.list(false));
+            reclaim.lru.cool(head, 1 << order, Kind::File);
         }
     }
 
@@ -40,8 +40,7 @@ impl FrameTable {
         let used = reclaim.lru.set_referenced(head, false) || used;
         if used {
             reclaim.lru.set_lazily_free(head, false);
-            let list = Kind::Anonymous.list(false);
-            reclaim.lru.put(head, 1 << order, list);
+            reclaim.lru.cool(head, 1 << order, Kind::Anonymous);
         }
         !used
     }

@@ -1,37 +1,22 @@
-//! Lists of pages by their last use (`struct lruvec` in include/linux/mmzone.h), and how old pages are that left.
+//! Lists of pages by their last use (`struct lruvec` in include/linux/mmzone.h), and how old pages are that left: an
+//! active and an inactive list of each kind, or the lists of generations.
 
+use super::generations::{self, Generations};
+pub(crate) use super::kind::Kind;
 use crate::frames::frame_lists::FrameLists;
 use pagelab_addr::Pfn;
 
 /// Bits of a word of the bit maps.
 const WORD: u32 = u64::BITS;
 
-/// Kind of memory, which has two lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Anonymous,
-    File,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Kind; 2] = [Kind::Anonymous, Kind::File];
-
-    pub(crate) fn list(self, active: bool) -> usize {
-        self as usize * 2 + usize::from(active)
-    }
-
-    /// The kind of a list's pages, and whether they are active.
-    pub(crate) fn of(list: usize) -> (Kind, bool) {
-        (Self::ALL[list / 2], list % 2 == 1)
-    }
-}
-
-/// The four lists, by units that come and go together: a page, or a folio by its first frame.
+/// The lists, by units that come and go together: a page, or a folio by its first frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Lru {
     pub(crate) units: FrameLists,
-    /// Base pages in each list.
-    pages: [u64; 4],
+    /// Base pages of each list.
+    pub(super) pages: Vec<u64>,
+    /// Generations in place of active and inactive lists, where that is asked.
+    pub(super) generations: Option<Box<Generations>>,
     /// By frame, accessed bits of page tables' entries; by unit, `PG_referenced` and whether it is mapped
     /// executable.
     accessed: Vec<u64>,
@@ -50,11 +35,17 @@ pub(crate) struct Lru {
 }
 
 impl Lru {
-    pub(crate) fn new(frames: u32) -> Self {
+    pub(crate) fn new(frames: u32, in_generations: bool) -> Self {
+        let lists = if in_generations {
+            generations::LISTS
+        } else {
+            4
+        };
         let words = frames.div_ceil(WORD) as usize;
         Lru {
-            units: FrameLists::new(4, frames),
-            pages: [0; 4],
+            units: FrameLists::new(lists, frames),
+            pages: vec![0; lists],
+            generations: in_generations.then(|| Box::new(Generations::new(frames))),
             accessed: vec![0; words],
             referenced: vec![0; words],
             executable: vec![0; words],
@@ -68,7 +59,14 @@ impl Lru {
 
     /// Adds a unit that was just mapped: new pages are not active.
     pub(crate) fn add(&mut self, head: Pfn, pages: u64, kind: Kind) {
-        self.put(head, pages, kind.list(false));
+        let list = match &mut self.generations {
+            Some(generations) => {
+                generations.set_refaulted(head, false);
+                generations.youngest(kind)
+            }
+            None => kind.list(false),
+        };
+        self.put(head, pages, list);
         set(&mut self.accessed, head, true);
         set(&mut self.referenced, head, false);
         set(&mut self.executable, head, false);
@@ -80,10 +78,54 @@ impl Lru {
         self.remove(head, pages);
         self.units.push(head, list);
         self.pages[list] += pages;
+        if let Some(generations) = &mut self.generations {
+            generations.set_counted(head, list);
+        }
+    }
+
+    /// Puts a unit below all others of a list.
+    pub(super) fn put_below(&mut self, head: Pfn, pages: u64, list: usize) {
+        self.remove(head, pages);
+        self.units.push_below(head, list);
+        self.pages[list] += pages;
+        if let Some(generations) = &mut self.generations {
+            generations.set_counted(head, list);
+        }
+    }
+
+    /// Has a unit count for a list and stay where it is (`folio_update_gen`).
+    pub(super) fn count_for(&mut self, head: Pfn, pages: u64, list: usize) {
+        if let Some(generations) = &mut self.generations {
+            self.pages[generations.counted(head)] -= pages;
+            self.pages[list] += pages;
+            generations.set_counted(head, list);
+            generations.set_refaulted(head, false);
+        }
+    }
+
+    /// Kind of a unit that is in a list.
+    pub(super) fn kind(&self, head: Pfn) -> Option<Kind> {
+        let list = self.units.list(head)?;
+        Some(match self.generations {
+            Some(_) => generations::kind_of(list),
+            None => Kind::of(list).0,
+        })
+    }
+
+    /// Puts a unit where what is not used goes (`folio_deactivate`).
+    pub(super) fn cool(&mut self, head: Pfn, pages: u64, kind: Kind) {
+        let list = match &self.generations {
+            Some(generations) => generations.cold(kind),
+            None => kind.list(false),
+        };
+        self.put(head, pages, list);
     }
 
     pub(crate) fn remove(&mut self, head: Pfn, pages: u64) -> Option<usize> {
-        let list = self.units.remove(head)?;
+        let mut list = self.units.remove(head)?;
+        if let Some(generations) = &self.generations {
+            list = generations.counted(head);
+        }
         self.pages[list] -= pages;
         Some(list)
     }
@@ -91,6 +133,9 @@ impl Lru {
     pub(crate) fn moved(&mut self, from: Pfn, to: Pfn) {
         if let Some(list) = self.units.remove(from) {
             self.units.push(to, list);
+            if let Some(generations) = &mut self.generations {
+                generations.moved(from, to);
+            }
             let units = [
                 &mut self.referenced,
                 &mut self.executable,
@@ -150,12 +195,21 @@ impl Lru {
 
     /// Makes a unit active (`folio_activate`).
     pub(crate) fn activate(&mut self, head: Pfn, pages: u64, kind: Kind) {
+        if let Some(generations) = &mut self.generations {
+            generations.set_refaulted(head, false);
+            let youngest = generations.youngest(kind);
+            self.put(head, pages, youngest);
+            return;
+        }
         self.put(head, pages, kind.list(true));
         self.age += pages;
     }
 
-    /// Counts pages that leave; the age by which they are known when they come back (`workingset_eviction`).
-    pub(crate) fn note_eviction(&mut self, pages: u64) -> u64 {
+    /// Counts pages of a unit that leaves; the age by which they are known when they come back (`workingset_eviction`).
+    pub(crate) fn note_eviction(&mut self, head: Pfn, kind: Kind, pages: u64) -> u64 {
+        if let Some(generations) = &mut self.generations {
+            return generations.note_eviction(head, kind, pages);
+        }
         let age = self.age;
         self.age += pages;
         age
@@ -164,6 +218,11 @@ impl Lru {
     /// Takes note of a page that comes back (`workingset_refault`): it is active at once where memory of
     /// twice the active size would have kept it. Whether it is.
     pub(crate) fn refault(&mut self, head: Pfn, kind: Kind, evicted: u64, swaps: bool) -> bool {
+        if let Some(generations) = &mut self.generations {
+            let soon = generations.refault(head, kind, evicted);
+            self.reactivated[kind as usize] += u64::from(soon);
+            return soon;
+        }
         self.note_cost(kind, 1);
         let list = |kind: Kind, active| self.pages[kind.list(active)];
         let mut size = list(Kind::File, true);

@@ -3,12 +3,16 @@
 //! lru.rs has the lists and decides between them, frames.rs keeps them, shrink.rs takes pages off them, lazy.rs has
 //! those that need not be written, and swap.rs brings back what was swapped out. underused.rs takes the zeros of large
 //! pages, with split_queue.rs and stores.rs; kswapd.rs does all this aside, by the marks of watermarks.rs.
+//! generations.rs and lru_gen.rs have Linux's other lists, and take pages off them.
 
 mod config;
 mod frames;
+mod generations;
+mod kind;
 mod kswapd;
 mod lazy;
 mod lru;
+mod lru_gen;
 mod shrink;
 mod split_queue;
 mod stores;
@@ -57,7 +61,7 @@ impl Reclaim {
         require(placement == Placement::Buddy, "reclaim", reason)?;
         let pages = |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes >> PAGE_SHIFT);
         Ok(Some(Reclaim {
-            lru: Lru::new(os.frames()),
+            lru: Lru::new(os.frames(), config.lru_gen),
             max: u32::try_from(pages(config.max_bytes)).unwrap_or(u32::MAX),
             marks: Watermarks::new(os.memory_bytes, &config),
             kswapd: config.kswapd.then(Kswapd::default),

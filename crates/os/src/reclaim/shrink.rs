@@ -87,6 +87,9 @@ impl<T: PageTable> Mapper<'_, T> {
         let Some(reclaim) = &self.frames.reclaim else {
             return 0;
         };
+        if reclaim.lru.generations.is_some() {
+            return self.shrink_generations(priority, wanted);
+        }
         let (lru, swaps) = (&reclaim.lru, reclaim.has_swap(1));
         let short_of = self.frames.short_of_high(reclaim);
         let swappiness = reclaim.config.swappiness;
@@ -273,7 +276,7 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         self.frames.drop_slot(pfn, slot);
         if let Some(reclaim) = &mut self.frames.reclaim {
-            let age = reclaim.lru.note_eviction(1);
+            let age = reclaim.lru.note_eviction(pfn, Kind::File, 1);
             reclaim.dropped.insert(slot, age);
         }
         self.effects.pages_written += u64::from(dirty);
@@ -292,7 +295,7 @@ impl<T: PageTable> Mapper<'_, T> {
         if !reclaim.has_swap(1) {
             return false;
         }
-        let age = reclaim.lru.note_eviction(1);
+        let age = reclaim.lru.note_eviction(pfn, Kind::Anonymous, 1);
         reclaim.swapped_slots.insert(slot, age);
         for page in self.owners(pfn) {
             self.unmap_evicted(page, pfn, PageSize::Base4K);
@@ -312,7 +315,7 @@ impl<T: PageTable> Mapper<'_, T> {
         if !reclaim.has_swap(pages) {
             return false;
         }
-        let age = reclaim.lru.note_eviction(pages);
+        let age = reclaim.lru.note_eviction(head, Kind::Anonymous, pages);
         let written = self.unmap_unit(head, order, Some(age));
         self.effects.pages_written += written;
         self.counts().swapped_out += written;
