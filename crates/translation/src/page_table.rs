@@ -41,6 +41,38 @@ pub enum MapError {
     },
 }
 
+/// Methods of a [`PageTable`] around another one that are those of the field with it, whatever is around.
+macro_rules! as_inside {
+    ($inside:ident) => {
+        fn release<F: crate::Frames>(&mut self, frames: &mut F, first: crate::Page, pages: u64) {
+            self.$inside.release(frames, first, pages);
+        }
+
+        fn end<F: crate::Frames>(&mut self, frames: &mut F, asid: pagelab_addr::Asid) {
+            self.$inside.end(frames, asid);
+        }
+
+        #[inline]
+        fn lookup(&self, page: crate::Page) -> Option<crate::Translation> {
+            self.$inside.lookup(page)
+        }
+
+        fn next_mapped(
+            &self,
+            asid: pagelab_addr::Asid,
+            pages: std::ops::Range<u64>,
+        ) -> Option<crate::Run> {
+            self.$inside.next_mapped(asid, pages)
+        }
+
+        #[inline]
+        fn is_unmapped(&self, page: crate::Page, size: pagelab_addr::PageSize) -> bool {
+            self.$inside.is_unmapped(page, size)
+        }
+    };
+}
+pub(crate) use as_inside;
+
 /// A page table as the operating system and the machine use it: an [`crate::Organisation`] with what
 /// is mapped ([`crate::Paged`]), or what is around such a page table.
 ///

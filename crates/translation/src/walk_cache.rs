@@ -16,6 +16,18 @@ pub struct WalkCacheConfig {
 }
 
 impl WalkCacheConfig {
+    /// No cache.
+    pub const NONE: WalkCacheConfig = WalkCacheConfig::new(0, 0, 0);
+
+    /// A cache of that many entries and ways, read in that many cycles.
+    pub const fn new(entries: u32, ways: u32, cycles: u32) -> WalkCacheConfig {
+        WalkCacheConfig {
+            entries,
+            ways,
+            cycles,
+        }
+    }
+
     /// Number of sets, 0 for no such cache.
     ///
     /// # Errors

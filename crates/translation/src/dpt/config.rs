@@ -105,11 +105,7 @@ impl Default for DmtConfig {
 
 impl Default for DmcConfig {
     fn default() -> Self {
-        let cache = |entries| WalkCacheConfig {
-            entries,
-            ways: 4,
-            cycles: 2,
-        };
+        let cache = |entries| WalkCacheConfig::new(entries, 4, 2);
         DmcConfig {
             base: cache(32),
             large: cache(16),

@@ -64,11 +64,7 @@ impl Default for EcptConfig {
 
 impl Default for EcptCwcConfig {
     fn default() -> Self {
-        let cache = |entries| WalkCacheConfig {
-            entries,
-            ways: entries,
-            cycles: 4,
-        };
+        let cache = |entries| WalkCacheConfig::new(entries, entries, 4);
         EcptCwcConfig {
             base: cache(0),
             large: cache(16),

@@ -40,11 +40,7 @@ impl Default for FlattenedConfig {
 
 impl Default for FlattenedPwcConfig {
     fn default() -> Self {
-        let cache = |entries| WalkCacheConfig {
-            entries,
-            ways: 4,
-            cycles: 2,
-        };
+        let cache = |entries| WalkCacheConfig::new(entries, 4, 2);
         FlattenedPwcConfig {
             pgd: cache(16),
             pud: cache(16),

@@ -112,11 +112,7 @@ fn a_1_gib_page_is_an_entry_of_the_upper_node() {
 
 #[test]
 fn caches_of_any_size_only_save_reads() {
-    let none = WalkCacheConfig {
-        entries: 0,
-        ways: 0,
-        cycles: 0,
-    };
+    let none = WalkCacheConfig::NONE;
     let config = FlattenedConfig {
         pwc: FlattenedPwcConfig {
             pgd: none,

@@ -70,11 +70,7 @@ impl Default for MeHptConfig {
 
 impl Default for MeHptCwcConfig {
     fn default() -> Self {
-        let cache = |entries| WalkCacheConfig {
-            entries,
-            ways: 4,
-            cycles: 2,
-        };
+        let cache = |entries| WalkCacheConfig::new(entries, 4, 2);
         MeHptCwcConfig {
             base: cache(16),
             large: cache(16),

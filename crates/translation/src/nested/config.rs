@@ -21,11 +21,7 @@ impl Default for NestedConfig {
         NestedConfig {
             // Bhargava et al., ASPLOS 2008, section 5: 16 entries, fully associative. The time is
             // open there; that of the page-walk caches.
-            tlb: WalkCacheConfig {
-                entries: 16,
-                ways: 16,
-                cycles: 2,
-            },
+            tlb: WalkCacheConfig::new(16, 16, 2),
             host_memory_bytes: 0,
             host_thp: false,
         }

@@ -7,13 +7,11 @@ mod tests;
 
 pub use config::NestedConfig;
 
+use crate::page_table::as_inside;
 use crate::walk_cache::WalkCache;
-use crate::{
-    ConfigError, Frames, MapError, Page, PageTable, Run, Translation, Walk, WalkRead, Work,
-};
+use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, WalkRead, Work};
 use pagelab_addr::{Asid, PAGE_SHIFT, PageId, PageSize, Pfn, PhysAddr, Vpn};
 use serde::Serialize;
-use std::ops;
 
 /// A guest's page table over a host's.
 ///
@@ -232,13 +230,7 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
         self.guest.reserve(frames, first, pages, size, work);
     }
 
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        self.guest.release(frames, first, pages);
-    }
-
-    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
-        self.guest.end(frames, asid);
-    }
+    as_inside!(guest);
 
     fn map<F: Frames>(
         &mut self,
@@ -262,20 +254,6 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
 
     fn update(&mut self, page: Page, translation: Translation) -> bool {
         self.guest.update(page, translation)
-    }
-
-    /// Place of a page in guest-physical memory, by the guest.
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.guest.lookup(page)
-    }
-
-    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run> {
-        self.guest.next_mapped(asid, pages)
-    }
-
-    #[inline]
-    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
-        self.guest.is_unmapped(page, size)
     }
 
     fn found(&self, page: Page) -> Option<Translation> {

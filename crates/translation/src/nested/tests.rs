@@ -1,18 +1,13 @@
 use super::*;
 use crate::conformance::{self, FakeFrames};
-use crate::{Dpt, DptConfig, Radix, RadixConfig, WalkCacheConfig};
+use crate::{Dpt, DptConfig, Radix, RadixConfig, Run, WalkCacheConfig};
 use std::collections::HashSet;
 
-const NO_CACHE: WalkCacheConfig = WalkCacheConfig {
-    entries: 0,
-    ways: 1,
-    cycles: 0,
-};
 const GUEST_FRAMES: u32 = 1 << 15;
 
 fn without_tlb() -> NestedConfig {
     NestedConfig {
-        tlb: NO_CACHE,
+        tlb: WalkCacheConfig::NONE,
         ..NestedConfig::default()
     }
 }
@@ -24,7 +19,7 @@ fn radix(levels: u32) -> Radix {
     };
     let pwc = &mut config.pwc;
     for cache in [&mut pwc.pgd, &mut pwc.p4d, &mut pwc.pud, &mut pwc.pmd] {
-        *cache = NO_CACHE;
+        *cache = WalkCacheConfig::NONE;
     }
     Radix::new(&config, 1).unwrap()
 }

@@ -38,11 +38,7 @@ impl Default for RadixConfig {
 
 impl Default for PwcConfig {
     fn default() -> Self {
-        let cache = |entries| WalkCacheConfig {
-            entries,
-            ways: 4,
-            cycles: 2,
-        };
+        let cache = |entries| WalkCacheConfig::new(entries, 4, 2);
         PwcConfig {
             pgd: cache(16),
             // The table describes four levels; the fifth gets what the paper gives its neighbours.

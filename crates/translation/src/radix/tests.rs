@@ -116,11 +116,7 @@ fn a_fifth_level_costs_one_more_read() {
 
 #[test]
 fn a_full_cache_forgets_the_entry_not_used_for_longest() {
-    let cache = |entries, ways| WalkCacheConfig {
-        entries,
-        ways,
-        cycles: 2,
-    };
+    let cache = |entries, ways| WalkCacheConfig::new(entries, ways, 2);
     let mut config = RadixConfig::default();
     config.pwc.pmd = cache(4, 4);
     let pages: Vec<_> = (0..5).map(|i| (i * 512, PageSize::Base4K)).collect();

@@ -6,11 +6,11 @@ mod table_frames;
 
 pub use runs::Range;
 
-use crate::{Frames, MapError, Page, PageTable, Run, Translation, Walk, Work};
+use crate::page_table::as_inside;
+use crate::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
 use pagelab_addr::{Asid, PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
 use runs::Runs;
 use serde::Serialize;
-use std::ops;
 use table_frames::TableFrames;
 
 /// A page table with a range table beside it, which has every maximal run of two pages and more
@@ -127,13 +127,7 @@ impl<P: PageTable> PageTable for Ranged<P> {
         self.follow(work, before);
     }
 
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        self.pages.release(frames, first, pages);
-    }
-
-    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
-        self.pages.end(frames, asid);
-    }
+    as_inside!(pages);
 
     fn map<F: Frames>(
         &mut self,
@@ -183,20 +177,6 @@ impl<P: PageTable> PageTable for Ranged<P> {
             self.enter(first, Translation { pfn, ..translation });
         }
         updated
-    }
-
-    #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.pages.lookup(page)
-    }
-
-    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run> {
-        self.pages.next_mapped(asid, pages)
-    }
-
-    #[inline]
-    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
-        self.pages.is_unmapped(page, size)
     }
 
     /// A walk of the page table, while one of the range table goes on beside it that nothing

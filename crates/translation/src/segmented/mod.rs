@@ -8,9 +8,9 @@ mod tests;
 
 pub use rest_seg::{RestSeg, RestSegs};
 
-use crate::{Frames, MapError, Page, PageTable, Run, Translation, Walk, Work};
-use pagelab_addr::{Asid, PageSize, Pfn};
-use std::ops;
+use crate::page_table::as_inside;
+use crate::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use pagelab_addr::{PageSize, Pfn};
 
 /// No page has this number.
 const EMPTY: u32 = u32::MAX;
@@ -141,13 +141,7 @@ impl<P: PageTable> PageTable for Segmented<P> {
         self.pages.reserve(frames, first, pages, size, work);
     }
 
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        self.pages.release(frames, first, pages);
-    }
-
-    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
-        self.pages.end(frames, asid);
-    }
+    as_inside!(pages);
 
     fn map<F: Frames>(
         &mut self,
@@ -184,20 +178,6 @@ impl<P: PageTable> PageTable for Segmented<P> {
             self.moved(page, old.pfn, translation);
         }
         updated
-    }
-
-    #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.pages.lookup(page)
-    }
-
-    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run> {
-        self.pages.next_mapped(asid, pages)
-    }
-
-    #[inline]
-    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
-        self.pages.is_unmapped(page, size)
     }
 
     #[inline]

@@ -114,6 +114,40 @@ impl ConventionalTlb {
         evicted.map(|(key, _)| page_of(key))
     }
 
+    /// Looks a page up in the second level; what it has enters the first one, if that is to be.
+    #[inline(always)]
+    fn get_second<S: Simd, const TO_FIRST: bool>(
+        &mut self,
+        page: PageId,
+        refused: u32,
+    ) -> Option<Pfn> {
+        if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, refused) {
+            if TO_FIRST {
+                self.l1.insert::<S>(page, PageSize::Base4K, value);
+            }
+            return Some(frame(value, page, PageSize::Base4K));
+        }
+        if self.others_seen {
+            if self.l2.groups.any()
+                && let Some(run) = self.l2.get_run::<S>(page, refused)
+            {
+                if TO_FIRST {
+                    self.l1.insert_run::<S>(page, run);
+                }
+                return Some(frame(run.of(page), page, PageSize::Base4K));
+            }
+            for size in LARGER {
+                if let Some(value) = self.l2.get::<S>(page, size, refused) {
+                    if TO_FIRST {
+                        self.l1.insert::<S>(page, size, value);
+                    }
+                    return Some(frame(value, page, size));
+                }
+            }
+        }
+        None
+    }
+
     /// Enters a 4 KiB page and those around it that an entry can cover; returns log2 of how many
     /// pages that may be.
     #[inline(never)]
@@ -165,28 +199,10 @@ impl Tlb for ConventionalTlb {
 
     #[inline(always)]
     fn lookup_second<S: Simd>(&mut self, page: Page, store: bool) -> Option<Pfn> {
-        let page = page.id;
         let refused = if store { READ_ONLY } else { 0 };
-        if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, refused) {
-            self.l1.insert::<S>(page, PageSize::Base4K, value);
-            return Some(frame(value, page, PageSize::Base4K));
-        }
-        if self.others_seen {
-            if self.l2.groups.any()
-                && let Some(run) = self.l2.get_run::<S>(page, refused)
-            {
-                self.l1.insert_run::<S>(page, run);
-                return Some(frame(run.of(page), page, PageSize::Base4K));
-            }
-            for size in LARGER {
-                if let Some(value) = self.l2.get::<S>(page, size, refused) {
-                    self.l1.insert::<S>(page, size, value);
-                    return Some(frame(value, page, size));
-                }
-            }
-        }
-        self.counters.l2_misses += 1;
-        None
+        let found = self.get_second::<S, true>(page.id, refused);
+        self.counters.l2_misses += u64::from(found.is_none());
+        found
     }
 
     #[inline(always)]
@@ -213,23 +229,7 @@ impl Tlb for ConventionalTlb {
     }
 
     fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
-        let page = page.id;
-        if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, 0) {
-            return Some(frame(value, page, PageSize::Base4K));
-        }
-        if self.others_seen {
-            if self.l2.groups.any()
-                && let Some(run) = self.l2.get_run::<S>(page, 0)
-            {
-                return Some(frame(run.of(page), page, PageSize::Base4K));
-            }
-            for size in LARGER {
-                if let Some(value) = self.l2.get::<S>(page, size, 0) {
-                    return Some(frame(value, page, size));
-                }
-            }
-        }
-        None
+        self.get_second::<S, false>(page.id, 0)
     }
 
     fn fill_code<S: Simd>(

@@ -192,14 +192,6 @@ impl Bench {
     }
 }
 
-fn no_cache() -> WalkCacheConfig {
-    WalkCacheConfig {
-        entries: 0,
-        ways: 0,
-        cycles: 0,
-    }
-}
-
 /// All techniques off but those that a test turns on.
 fn bare() -> DptConfig {
     DptConfig {

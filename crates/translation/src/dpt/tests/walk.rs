@@ -112,7 +112,7 @@ fn metadata_that_change_leave_the_caches() {
 #[test]
 fn without_a_cache_every_walk_reads_the_metadata() {
     let mut config = bare();
-    config.dmc.base = no_cache();
+    config.dmc.base = WalkCacheConfig::NONE;
     let mut bench = Bench::new(&config);
     bench.map(VPN, Base4K).unwrap();
     assert_eq!(bench.walk(VPN).len(), 2);
@@ -123,11 +123,7 @@ fn without_a_cache_every_walk_reads_the_metadata() {
 #[test]
 fn a_full_cache_forgets_the_entry_not_used_for_longest() {
     let mut config = bare();
-    config.dmc.base = WalkCacheConfig {
-        entries: 4,
-        ways: 4,
-        cycles: 2,
-    };
+    config.dmc.base = WalkCacheConfig::new(4, 4, 2);
     let mut bench = Bench::new(&config);
     let group = |n: u64| VPN + n * 64 * 512;
     for n in 0..5 {
