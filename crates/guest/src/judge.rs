@@ -155,18 +155,12 @@ fn too_much(what: impl ToString) -> GuestError {
     GuestError::TooMuch(what.to_string())
 }
 
-const NO_CACHE: WalkCacheConfig = WalkCacheConfig {
-    entries: 0,
-    ways: 1,
-    cycles: 0,
-};
-
 fn radix(levels: u32) -> Result<Radix, ConfigError> {
     let pwc = PwcConfig {
-        pgd: NO_CACHE,
-        p4d: NO_CACHE,
-        pud: NO_CACHE,
-        pmd: NO_CACHE,
+        pgd: WalkCacheConfig::NONE,
+        p4d: WalkCacheConfig::NONE,
+        pud: WalkCacheConfig::NONE,
+        pmd: WalkCacheConfig::NONE,
     };
     Radix::new(&RadixConfig { levels, pwc }, 1)
 }
@@ -180,9 +174,9 @@ fn dpt() -> Result<Dpt, ConfigError> {
         cpd: false,
         ptp_mib: 0,
         dmc: DmcConfig {
-            base: NO_CACHE,
-            large: NO_CACHE,
-            huge: NO_CACHE,
+            base: WalkCacheConfig::NONE,
+            large: WalkCacheConfig::NONE,
+            huge: WalkCacheConfig::NONE,
         },
         // More than one frame each: what is asked for as one is a page of PTEs.
         dmt: DmtConfig {

@@ -3,13 +3,14 @@
 use crate::spaces::Spaces;
 use crate::stream::{Record, Stream};
 use crate::{
-    EntryRead, GuestWalk, Hashed, Purpose, Range, WalkLines, WalkList, judge, record, symbols,
+    EntryRead, GuestWalk, Hashed, Purpose, Range, Recorded, WalkLines, WalkList, judge, record,
+    symbols,
 };
 use pagelab_addr::PageSize;
 use pagelab_events::{Batch, CodeTable, Control, Metadata, Source, TraceReader};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const PRESENT: u64 = 1;
 const LARGE: u64 = 0x80;
@@ -245,6 +246,30 @@ fn bytes(words: &[u64]) -> Vec<u8> {
     b"pglsys2\n".iter().copied().chain(words).collect()
 }
 
+/// Files of a recording.
+struct Files {
+    _folder: tempfile::TempDir,
+    trace: PathBuf,
+    list: PathBuf,
+}
+
+impl Files {
+    fn new() -> Files {
+        let folder = tempfile::tempdir().unwrap();
+        Files {
+            trace: folder.path().join("trace"),
+            list: folder.path().join("walks"),
+            _folder: folder,
+        }
+    }
+
+    fn record(&self, words: &[u64], memory: Option<u64>, symbols: &[(u64, String)]) -> Recorded {
+        let (report, metadata) = (bytes(words), Metadata::new());
+        let Files { trace, list, .. } = self;
+        record(&report[..], trace, list, &metadata, memory, symbols).unwrap()
+    }
+}
+
 fn events(path: &Path) -> Vec<String> {
     let mut reader = TraceReader::open(path).unwrap();
     let (mut batch, mut events) = (Batch::default(), Vec::new());
@@ -295,8 +320,7 @@ const PREFETCH: &[u8] = b"\x0f\x0d\x08";
 /// address space follows, and the first page is mapped elsewhere when it is used again.
 #[test]
 fn a_report_becomes_a_trace_and_a_list() {
-    let folder = tempfile::tempdir().unwrap();
-    let (trace, list) = (folder.path().join("trace"), folder.path().join("walks"));
+    let files = Files::new();
     let walk = |purpose: u64, reads: u64, shift: u64| 1 | purpose << 3 | reads << 5 | shift << 13;
     let access =
         |store: u64, log2: u64, instruction: u64| store << 3 | log2 << 5 | instruction << 16;
@@ -320,15 +344,7 @@ fn a_report_becomes_a_trace_and_a_list() {
     words.extend(block(2, 0x50_0000, &[CHASE]));
     words.extend([access(0, 0, 0), 0x7000_0200]);
     words.extend([2, 100, 200]);
-    let recorded = record(
-        &bytes(&words)[..],
-        &trace,
-        &list,
-        &Metadata::new(),
-        None,
-        &[],
-    )
-    .unwrap();
+    let recorded = files.record(&words, None, &[]);
     let counts = (
         recorded.accesses,
         recorded.by_kernel,
@@ -358,8 +374,8 @@ fn a_report_becomes_a_trace_and_a_list() {
         map(0x7000_0000, 0x1000),
         "0 70000200 1 0 1".to_owned(),
     ];
-    assert_eq!(events(&trace), expected);
-    let judged = judge(WalkLines::open(&list).unwrap()).unwrap();
+    assert_eq!(events(&files.trace), expected);
+    let judged = judge(WalkLines::open(&files.list).unwrap()).unwrap();
     assert_eq!((judged.different, judged.faults), (0, 1));
     assert_eq!(judged.walks, [(3, 1), (4, 2)].into());
 }
@@ -367,8 +383,7 @@ fn a_report_becomes_a_trace_and_a_list() {
 /// A page that a program and the kernel know by addresses of their own, each in its address space, is one.
 #[test]
 fn a_page_is_one_wherever_it_is_mapped() {
-    let folder = tempfile::tempdir().unwrap();
-    let (trace, list) = (folder.path().join("trace"), folder.path().join("walks"));
+    let files = Files::new();
     let mut guest = Guest::new(4);
     guest.map(0x1000, 0x7000_0000, 1, 0x5000);
     guest.map(0x2000, 0x4000_0000, 1, 0x5000);
@@ -385,16 +400,8 @@ fn a_page_is_one_wherever_it_is_mapped() {
     // The direct map, which was walked before.
     words.extend(block(2, 0xffff_ffff_8100_0000, &[LOAD]));
     words.extend([3 << 5, 0xffff_8880_0000_5018]);
-    record(
-        &bytes(&words)[..],
-        &trace,
-        &list,
-        &Metadata::new(),
-        Some(1 << 20),
-        &[],
-    )
-    .unwrap();
-    let told = events(&trace);
+    files.record(&words, Some(1 << 20), &[]);
+    let told = events(&files.trace);
     assert!(told[0].starts_with("0 Map"), "{told:?}");
     let of_user = "0 100000005018 8 0 0".to_owned();
     let of_kernel = "0 100000005018 4008 0 0".to_owned();
@@ -418,8 +425,7 @@ fn an_address_of_no_page_has_no_place() {
 
 #[test]
 fn functions_of_the_kernel_have_names() {
-    let folder = tempfile::tempdir().unwrap();
-    let (trace, list) = (folder.path().join("trace"), folder.path().join("walks"));
+    let files = Files::new();
     let map =
         "ffffffff81000000 T startup\nffffffff81000100 t fault\n\nffffffff81000200 D data\nx T y\n";
     let symbols = symbols(map.as_bytes()).unwrap();
@@ -431,16 +437,8 @@ fn functions_of_the_kernel_have_names() {
         words.extend(block(number as u64, pc, &[LOAD]));
         words.extend([3 << 5, 0x7000]);
     }
-    record(
-        &bytes(&words)[..],
-        &trace,
-        &list,
-        &Metadata::new(),
-        None,
-        &symbols,
-    )
-    .unwrap();
-    let mut reader = TraceReader::open(&trace).unwrap();
+    files.record(&words, None, &symbols);
+    let mut reader = TraceReader::open(&files.trace).unwrap();
     let (mut batch, mut code) = (Batch::default(), CodeTable::default());
     while reader.next_batch(&mut batch).unwrap() {
         for definition in &batch.definitions {
@@ -454,22 +452,13 @@ fn functions_of_the_kernel_have_names() {
 /// Addresses of five levels of page tables have more bits than four.
 #[test]
 fn addresses_of_five_levels_are_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let (trace, list) = (folder.path().join("trace"), folder.path().join("walks"));
+    let files = Files::new();
     let far = 0xff11_0000_0123_4560;
     let mut words = vec![1 | 12 << 13, far, 0x1000, 0x5560];
     words.extend(block(0, 0xffff_ffff_8100_0000, &[LOAD]));
     words.extend([3 << 5, far]);
-    record(
-        &bytes(&words)[..],
-        &trace,
-        &list,
-        &Metadata::new(),
-        None,
-        &[],
-    )
-    .unwrap();
-    let last = events(&trace).pop().unwrap();
+    files.record(&words, None, &[]);
+    let last = events(&files.trace).pop().unwrap();
     assert_eq!(last, "0 ff11000001234560 4008 0 0");
 }
 
