@@ -32,6 +32,6 @@ pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
 pub use regions::Regions;
 pub use source::{Source, SourceError, Unit, WarmUp, WarmedUp};
 pub use stores::Stores;
-pub use touched::{Touched, say_touched};
+pub use touched::{Touched, pages, say_touched};
 pub use trace::{Following, Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Window, period_behind};

@@ -209,7 +209,7 @@ pub fn say_touched(controls: &mut Vec<(u32, Control)>, at: u32, page: Vpn, touch
 }
 
 /// The pages that a range of bytes touches.
-pub(crate) fn pages(addr: u64, len: u64) -> Range<u64> {
+pub fn pages(addr: u64, len: u64) -> Range<u64> {
     addr / PAGE_BYTES..addr.saturating_add(len).div_ceil(PAGE_BYTES)
 }
 

@@ -187,11 +187,6 @@ impl<R: Read + Seek> TraceReader<R> {
         self.index.len()
     }
 
-    /// Number of accesses before a chunk; of all for a chunk past the last.
-    pub fn accesses_before(&self, chunk: usize) -> u64 {
-        accesses_of(&self.index[..chunk.min(self.index.len())])
-    }
-
     /// The headers of all chunks and definitions, each with the checksum of what follows it: two
     /// traces that have the same ones have the same events.
     ///

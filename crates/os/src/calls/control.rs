@@ -5,7 +5,7 @@ use crate::spaces::vma::{AtFork, HugeAdvice, Vma};
 use crate::system::Call;
 use crate::{Os, OsError};
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize, Vpn};
-use pagelab_events::{Advice, Backing, Control, Protection};
+use pagelab_events::{Advice, Backing, Control, Protection, pages};
 use pagelab_translation::PageTable;
 use std::ops::Range;
 
@@ -15,12 +15,6 @@ const REGION: u64 = PageSize::Large2M.base_pages() as u64;
 /// Pages of the first thread's stack before the program runs; it grows fault by fault: one of arguments, and 128 KiB
 /// (`setup_arg_pages` in fs/exec.c).
 const STACK_AT_EXEC: u64 = 33;
-
-/// The pages that a range of bytes touches. No address is so high that `end` overflows.
-pub(crate) fn pages(addr: u64, len: u64) -> Range<u64> {
-    let end = addr.saturating_add(len);
-    addr / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
-}
 
 impl<T: PageTable> Call<'_, T> {
     pub(crate) fn carry_out(&mut self, asid: Asid, event: &Control) -> Result<(), OsError> {
