@@ -12,7 +12,7 @@ use crate::output::{Output, Sink};
 use crate::recording::Recording;
 use crate::shared::{Shared, fresh};
 use crate::window::Windows;
-use crate::words::{Head, Player, Reading, Step, Unread, said};
+use crate::words::{Event, Head, Player, Reading, Unread, said};
 use crate::{Ended, Outcome, Progress, RecordError, Stage};
 
 /// Time between reports of progress.
@@ -144,12 +144,12 @@ fn play_all<S: Sink + 'static>(
             Err(why) => break Err(Stop::Words(why)),
         };
         let done = match step {
-            Step::Round => rounds(player, &shared, &mut recording),
+            Event::Round => rounds(player, &shared, &mut recording),
             // Children are known then that it had not come to tell of.
-            Step::Gone { process, status } => rounds(player, &shared, &mut recording)
+            Event::Gone { process, status } => rounds(player, &shared, &mut recording)
                 .and_then(|()| recording.gone(process, status))
                 .and_then(|()| rounds(player, &shared, &mut recording)),
-            Step::End { signal, number } => {
+            Event::End { signal, number } => {
                 ended = Some(if signal {
                     Ended::Signal(number)
                 } else {
@@ -157,10 +157,11 @@ fn play_all<S: Sink + 'static>(
                 });
                 Ok(())
             }
-            Step::Note(text) => {
+            Event::Note(text) => {
                 recording.note(text);
                 Ok(())
             }
+            Event::Open(_) | Event::Words { .. } | Event::Ended { .. } => Ok(()),
         };
         if let Err(error) = done {
             break Err(Stop::Sink(error));

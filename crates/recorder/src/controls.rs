@@ -41,6 +41,16 @@ pub(crate) struct Returned {
 }
 
 impl Returned {
+    /// A call of so many arguments, which has given a result.
+    pub(crate) fn of((number, arguments): (u64, [u64; 6]), result: u64, fact: u64) -> Returned {
+        Returned {
+            number,
+            arguments,
+            result,
+            fact,
+        }
+    }
+
     /// True if the result is an error: -4095 to -1.
     pub(crate) fn failed(&self) -> bool {
         self.result > u64::MAX - 4095
@@ -205,12 +215,7 @@ mod tests {
     use super::*;
 
     fn call(number: u64, arguments: [u64; 6], result: u64) -> Returned {
-        Returned {
-            number,
-            arguments,
-            result,
-            fact: 0,
-        }
+        Returned::of((number, arguments), result, 0)
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pagelab_addr::PAGE_SHIFT;
-use pagelab_events::{Backing, Control, Protection, Touch};
+use pagelab_events::{Backing, Control, Protection, Touch, pages};
 use pagelab_recorder_wire::word::Behind;
 
 /// Mappings by their first page: the page behind them, and how they are mapped. None overlap.
@@ -132,14 +131,10 @@ impl MemoryMap {
     }
 }
 
-/// The pages that a range of bytes touches.
-pub(crate) fn pages(addr: u64, len: u64) -> Range<u64> {
-    addr >> PAGE_SHIFT..addr.saturating_add(len).div_ceil(1 << PAGE_SHIFT)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pagelab_addr::PAGE_SHIFT;
     use proptest::prelude::*;
 
     const PAGES: u64 = 40;

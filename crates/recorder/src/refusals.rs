@@ -165,21 +165,12 @@ mod tests {
     use super::*;
 
     fn failed(number: u64, option: u64, error: i32) -> Returned {
-        Returned {
-            number,
-            arguments: [option, 0, 0, 0, 0, 0],
-            result: -i64::from(error) as u64,
-            fact: 0,
-        }
+        let result = -i64::from(error) as u64;
+        Returned::of((number, [option, 0, 0, 0, 0, 0]), result, 0)
     }
 
     fn granted(number: u64, arguments: [u64; 6], fact: u64) -> Returned {
-        Returned {
-            number,
-            arguments,
-            result: 0,
-            fact,
-        }
+        Returned::of((number, arguments), 0, fact)
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use pagelab_addr::{VirtAddr, Vpn};
-use pagelab_events::{Backing, Batch, Control, Protection, Touch, Touched, say_touched};
+use pagelab_events::{Backing, Batch, Control, Protection, Touch, Touched, pages, say_touched};
 use pagelab_recorder_wire::word::Run;
 
 use crate::left_out::LeftOut;
-use crate::memory_map::{MemoryMap, pages};
+use crate::memory_map::MemoryMap;
 
 /// State of the memory of all processes. It is followed only where something may be left out.
 #[derive(Debug, Default)]

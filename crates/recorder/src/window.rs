@@ -149,11 +149,7 @@ impl Windows {
         for index in start.access..batch.len() {
             let instructions = batch.op[index].instructions(batch.gap[index]);
             while let Some((_, entry)) = entries.next_if(|&(at, _)| at as usize <= index) {
-                if self.open {
-                    batch.flow.push((kept as u32, entry));
-                } else {
-                    leave_out_flow(batch, entry, kept, left_out, touches);
-                }
+                self.keep_flow(batch, entry, kept, left_out, touches);
             }
             if self.open {
                 if let Some(control) = left_out.take() {
@@ -184,19 +180,15 @@ impl Windows {
                     header.left.0.fetch_sub(1, Ordering::AcqRel);
                 }
             }
-            let count = if self.window.in_instructions {
-                instructions
-            } else {
-                1
+            let one = LeftOut {
+                instructions,
+                accesses: 1,
+                begun: false,
             };
-            self.go_on(count, header);
+            self.go_on(self.count(one), header);
         }
         for (_, entry) in entries {
-            if self.open {
-                batch.flow.push((kept as u32, entry));
-            } else {
-                leave_out_flow(batch, entry, kept, left_out, touches);
-            }
+            self.keep_flow(batch, entry, kept, left_out, touches);
         }
         truncate(batch, kept);
         since.map(|since| kept - since)
@@ -238,11 +230,28 @@ impl Windows {
             touches.leave_out(batch, index, start.access, left_out);
         }
         for (_, entry) in batch.flow.split_off(start.flow) {
-            leave_out_flow(batch, entry, start.access, left_out, touches);
+            self.keep_flow(batch, entry, start.access, left_out, touches);
         }
         truncate(batch, start.access);
         batch.mispredicted.truncate(start.mispredicted);
         Some(Some(0))
+    }
+
+    /// Keeps or leaves out what a thread executed before access number `kept`, but not that it did.
+    fn keep_flow(
+        &self,
+        batch: &mut Batch,
+        entry: Flow,
+        kept: usize,
+        left_out: &mut LeftOut,
+        touches: &mut Touches,
+    ) {
+        match entry {
+            Flow::Block(block) if !self.open => {
+                touches.leave_out_code(batch, block, kept, left_out);
+            }
+            _ => batch.flow.push((kept as u32, entry)),
+        }
     }
 
     fn go_on(&mut self, count: u64, header: &Header) {
@@ -264,20 +273,6 @@ impl Windows {
                 header.epoch.0.fetch_add(1, Ordering::SeqCst);
             }
         }
-    }
-}
-
-/// Leaves out what a thread executed before access number `kept`, but not that it did.
-fn leave_out_flow(
-    batch: &mut Batch,
-    entry: Flow,
-    kept: usize,
-    left_out: &mut LeftOut,
-    touches: &mut Touches,
-) {
-    match entry {
-        Flow::Thread(_) => batch.flow.push((kept as u32, entry)),
-        Flow::Block(block) => touches.leave_out_code(batch, block, kept, left_out),
     }
 }
 

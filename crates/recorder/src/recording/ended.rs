@@ -53,12 +53,7 @@ impl<S: Sink + 'static> Recording<'_, S> {
     /// memory that both had is the parent's alone.
     pub(super) fn waits_for_an_end(&mut self, index: usize, result: u64, fact: u64) -> bool {
         let active = &mut self.rings[index];
-        let returned = active.call.map(|(number, arguments)| Returned {
-            number,
-            arguments,
-            result,
-            fact,
-        });
+        let returned = (active.call).map(|call| Returned::of(call, result, fact));
         let Some((pid, status)) = returned.as_ref().and_then(waited_for) else {
             return false;
         };

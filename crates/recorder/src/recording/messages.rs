@@ -135,15 +135,11 @@ impl<S: Sink + 'static> Recording<'_, S> {
 
     fn returned(&mut self, index: usize, result: u64, fact: u64) {
         let active = &mut self.rings[index];
-        let Some((number, arguments)) = active.call.take() else {
+        let Some(call) = active.call.take() else {
             return;
         };
-        let returned = Returned {
-            number,
-            arguments,
-            result,
-            fact,
-        };
+        let (number, arguments) = call;
+        let returned = Returned::of(call, result, fact);
         self.refusals.returned(&returned);
         let path = active.path.take();
         active.thread.forget_stores();

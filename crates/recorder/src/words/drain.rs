@@ -15,7 +15,7 @@ use pagelab_recorder_wire::syscall::{Call, call};
 use pagelab_recorder_wire::word::{Kind, PAYLOAD, SYSCALL_ARGS, Word};
 
 use super::codec::{Encoder, Place};
-use super::event::Event;
+use super::event::{Event, Opened};
 use super::file::{Frame, FrameWriter};
 use super::limit::Limit;
 use crate::controls::Returned;
@@ -38,12 +38,7 @@ const WORTHWHILE: u64 = 16 * 1024;
 
 /// A ring in use.
 struct Ring<'a> {
-    user: u64,
-    index: usize,
-    claimed: u64,
-    process: u32,
-    first: bool,
-    definitions: bool,
+    opened: Opened,
     reader: Reader<'a>,
     place: Place,
     /// Another program runs in its process by now.
@@ -103,12 +98,16 @@ impl<'a> Drain<'a> {
         let before = self.words;
         self.settled = self.shared.epoch();
         let mut seen = self.find_rings();
-        for ring in self.rings.iter_mut().filter(|ring| !ring.definitions) {
+        for ring in self
+            .rings
+            .iter_mut()
+            .filter(|ring| !ring.opened.definitions)
+        {
             ring.reader.look();
         }
         // A ring that the cursors just read lead to has its definitions by now.
         seen |= self.find_rings();
-        for ring in self.rings.iter_mut().filter(|ring| ring.definitions) {
+        for ring in self.rings.iter_mut().filter(|ring| ring.opened.definitions) {
             ring.reader.look();
         }
         // Whoever goes on unrecorded leaves out what others have answers to.
@@ -117,7 +116,7 @@ impl<'a> Drain<'a> {
         // other way round.
         for definitions in [true, false] {
             for index in 0..self.rings.len() {
-                if self.rings[index].definitions == definitions {
+                if self.rings[index].opened.definitions == definitions {
                     self.take_from(index)?;
                 }
             }
@@ -150,46 +149,33 @@ impl<'a> Drain<'a> {
             found = true;
             let reader = self.shared.reader(index);
             let header = reader.ring();
-            let ring = Ring {
+            let opened = Opened {
                 user: self.users,
-                index,
+                index: index as u32,
                 claimed: header.claimed.load(Ordering::Relaxed),
                 process: header.process.load(Ordering::Relaxed),
+                pid: header.pid.load(Ordering::Relaxed),
+                tid: header.tid.load(Ordering::Relaxed),
+                parent: header.parent.load(Ordering::Relaxed),
                 first: header.first.load(Ordering::Relaxed) != 0,
                 definitions: header.definitions.load(Ordering::Relaxed) != 0,
+            };
+            Event::Open(opened).put(&mut self.frame.events);
+            self.users += 1;
+            if opened.first {
+                (self.lives).seen(opened.process, opened.parent, opened.pid);
+                for ring in &mut self.rings {
+                    let of = ring.opened;
+                    ring.replaced |= of.process == opened.process && of.claimed < opened.claimed;
+                }
+            }
+            self.rings.push(Ring {
+                opened,
                 reader,
                 place: Place::default(),
                 replaced: false,
                 calls: Calls::default(),
-            };
-            let parent = header.parent.load(Ordering::Relaxed);
-            let pid = header.pid.load(Ordering::Relaxed);
-            if ring.first {
-                self.lives.seen(ring.process, parent, pid);
-            }
-            Event::Open {
-                user: ring.user,
-                index: index as u32,
-                claimed: ring.claimed,
-                process: ring.process,
-                pid,
-                tid: header.tid.load(Ordering::Relaxed),
-                parent,
-                first: ring.first,
-                definitions: ring.definitions,
-            }
-            .put(&mut self.frame.events);
-            self.users += 1;
-            if ring.first {
-                let of = |other: &&mut Ring<'_>| {
-                    other.process == ring.process && other.claimed < ring.claimed
-                };
-                self.rings
-                    .iter_mut()
-                    .filter(of)
-                    .for_each(|old| old.replaced = true);
-            }
-            self.rings.push(ring);
+            });
         }
         found
     }
@@ -234,7 +220,8 @@ impl<'a> Drain<'a> {
                 if let Some(limit) = &mut self.limit {
                     limit.follow(kind, message);
                 }
-                let returned = (self.lives).follow(&mut ring.calls, ring.process, kind, message);
+                let returned =
+                    (self.lives).follow(&mut ring.calls, ring.opened.process, kind, message);
                 let header = self.shared.header();
                 if let Some(returned) = returned
                     && header.reporting.0.load(Ordering::Relaxed) == 0
@@ -250,7 +237,7 @@ impl<'a> Drain<'a> {
             if let Some(limit) = &mut self.limit {
                 limit.count(&words[..done]);
             }
-            let user = ring.user;
+            let user = ring.opened.user;
             let codes = (out.codes.len() - codes) as u32;
             ring.reader.advance_by(done);
             self.words += done as u64;
@@ -285,12 +272,12 @@ impl<'a> Drain<'a> {
         for index in 0..self.rings.len() {
             let ring = &self.rings[index];
             // Whatever was written before the state changed is visible now.
-            if shared.state(ring.index) == State::Ended
-                && !ring.definitions
+            if shared.state(ring.opened.index as usize) == State::Ended
+                && !ring.opened.definitions
                 && ring.reader.has_caught_up()
             {
                 any = true;
-                let user = ring.user;
+                let user = ring.opened.user;
                 self.say(&Event::Ended { user })?;
                 self.rings[index].replaced = true;
             }
@@ -301,8 +288,8 @@ impl<'a> Drain<'a> {
 
     fn let_go(&mut self, which: impl Fn(&Ring<'_>) -> bool) {
         for ring in self.rings.extract_if(.., |ring| which(ring)) {
-            self.known[ring.index] = false;
-            self.shared.free(ring.index);
+            self.known[ring.opened.index as usize] = false;
+            self.shared.free(ring.opened.index as usize);
         }
     }
 
@@ -326,10 +313,11 @@ impl<'a> Drain<'a> {
     /// A process is gone, with this status: everything it wrote is in the rings, and nothing more will come.
     pub(crate) fn gone(&mut self, process: u32, status: i32) -> io::Result<()> {
         // Others may go on writing for hours.
-        let is_unread = |ring: &Ring<'_>| ring.process == process && !ring.reader.has_caught_up();
+        let is_unread =
+            |ring: &Ring<'_>| ring.opened.process == process && !ring.reader.has_caught_up();
         while self.rings.iter().any(is_unread) && self.take()? > 0 {}
         self.say(&Event::Gone { process, status })?;
-        self.let_go(|ring| ring.process == process);
+        self.let_go(|ring| ring.opened.process == process);
         self.lives.end(process);
         Ok(())
     }
@@ -453,16 +441,9 @@ impl Lives {
             }
             Kind::Vector => calls.vectors.push((message[1], message[2])),
             Kind::SyscallReturn => {
-                let (number, arguments) = calls.current.take()?;
-                let (result, fact) = (message[1], message[2]);
-                let returned = Returned {
-                    number,
-                    arguments,
-                    result,
-                    fact,
-                };
-                if FORK_CALLS.contains(&number) && !returned.failed() {
-                    calls.child = result as u32;
+                let returned = Returned::of(calls.current.take()?, message[1], message[2]);
+                if FORK_CALLS.contains(&returned.number) && !returned.failed() {
+                    calls.child = returned.result as u32;
                 } else if let Some((pid, status)) = waited_for(&returned) {
                     for process in self.processes.values_mut() {
                         process.waited_for(pid, status);

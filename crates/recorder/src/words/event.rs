@@ -16,19 +16,8 @@ const MOST_TEXT: u64 = 1 << 20;
 /// An event, in the order in which it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A ring has come into use: who uses it from now on.
-    Open {
-        user: u64,
-        index: u32,
-        claimed: u64,
-        process: u32,
-        pid: u32,
-        tid: u32,
-        /// Number of the process that forked it.
-        parent: u32,
-        first: bool,
-        definitions: bool,
-    },
+    /// A ring has come into use.
+    Open(Opened),
     /// Words and messages of a ring, with so many bytes of codes.
     Words { user: u64, items: u32, codes: u32 },
     /// Its thread has ended.
@@ -43,26 +32,31 @@ pub(crate) enum Event {
     Note(String),
 }
 
+/// User of a ring from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub(crate) user: u64,
+    /// The ring.
+    pub(crate) index: u32,
+    pub(crate) claimed: u64,
+    pub(crate) process: u32,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    /// Number of the process that forked it.
+    pub(crate) parent: u32,
+    pub(crate) first: bool,
+    pub(crate) definitions: bool,
+}
+
 impl Event {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match *self {
-            Event::Open {
-                user,
-                index,
-                claimed,
-                process,
-                pid,
-                tid,
-                parent,
-                first,
-                definitions,
-            } => {
+            Event::Open(of) => {
                 out.push(0);
-                let kind = u64::from(first) | u64::from(definitions) << 1;
-                let [index, process, pid, tid, parent] =
-                    [index, process, pid, tid, parent].map(u64::from);
-                let numbers = [user, index, claimed, process, pid, tid, parent, kind];
-                put_all(&numbers, out);
+                let kind = u64::from(of.first) | u64::from(of.definitions) << 1;
+                put_all(&[of.user, of.index.into(), of.claimed], out);
+                put_all(&[of.process, of.pid, of.tid, of.parent].map(u64::from), out);
+                coding::put(out, kind);
             }
             Event::Words { user, items, codes } => {
                 out.push(1);
@@ -97,7 +91,7 @@ impl Event {
         Ok(Some(match kind {
             0 => {
                 let [user, index, claimed, process, pid, tid, parent, kind] = take_all(rest)?;
-                Event::Open {
+                Event::Open(Opened {
                     user,
                     index: narrow(index)?,
                     claimed,
@@ -107,7 +101,7 @@ impl Event {
                     parent: narrow(parent)?,
                     first: kind & 1 != 0,
                     definitions: kind & 2 != 0,
-                }
+                })
             }
             1 => {
                 let [user, items, codes] = take_all(rest)?;

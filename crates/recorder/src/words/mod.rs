@@ -9,10 +9,10 @@ mod play;
 mod read;
 
 pub(crate) use drain::Drain;
-pub(crate) use event::Head;
+pub(crate) use event::{Event, Head};
 pub(crate) use file::{FrameWriter, Unread};
 pub(crate) use limit::Limit;
-pub(crate) use play::{Player, Step};
+pub(crate) use play::Player;
 pub(crate) use read::{Reading, said};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use pagelab_recorder_wire::region::{RINGS, State, ring_words};
 
 use super::codec::Damaged;
-use super::event::Event;
+use super::event::{Event, Opened};
 use super::file::Unread;
 use super::read::{Item, Items};
 use crate::shared::{Shared, Writer};
@@ -18,32 +18,12 @@ const MOST_WAITING: usize = 1 << 25;
 /// Users of rings at a time at most: far more than there can be when all that comes before has been read.
 const MOST_USERS: usize = 4 * RINGS;
 
-/// Next step of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// All that was seen at a time is in the rings, or as much as has room.
-    Round,
-    /// A process has ended, with this status.
-    Gone { process: u32, status: i32 },
-    /// The program has ended with a status or, if so, by a signal.
-    End { signal: bool, number: i32 },
-    /// Note for the user.
-    Note(String),
-}
-
 /// User of a ring.
 struct User {
-    /// The ring that it had.
-    index: usize,
+    /// With the ring that it had.
+    opened: Opened,
     /// The one that it has, once there are words for it and one is free.
     ring: Option<usize>,
-    process: u32,
-    pid: u32,
-    tid: u32,
-    parent: u32,
-    claimed: u64,
-    first: bool,
-    definitions: bool,
     /// `None` until it is open.
     writer: Option<Writer>,
     /// Words without room in the ring.
@@ -84,8 +64,9 @@ impl Player {
         self.waiting
     }
 
-    /// Goes on to the next step; `None` where the file ends.
-    pub(crate) fn step(&mut self, shared: &Shared) -> Result<Option<Step>, Unread> {
+    /// Goes on to the next event that is not of a ring; `None` where the file ends. After a round all that was
+    /// seen at a time is in the rings, or as much as has room.
+    pub(crate) fn step(&mut self, shared: &Shared) -> Result<Option<Event>, Unread> {
         loop {
             let Some(item) = self.items.next() else {
                 // The reader ends with what it has sent.
@@ -111,55 +92,32 @@ impl Player {
             };
             match event {
                 Event::Words { .. } => {}
-                Event::Open { .. } => self.open(&event)?,
+                Event::Open(opened) => self.open(opened)?,
                 Event::Ended { user } => {
                     self.users.get_mut(&user).ok_or(Damaged)?.ended = true;
                 }
                 Event::Round => {
                     self.put(shared);
-                    return Ok(Some(Step::Round));
+                    return Ok(Some(event));
                 }
-                Event::Gone { process, status } => return Ok(Some(Step::Gone { process, status })),
-                Event::End { signal, number } => return Ok(Some(Step::End { signal, number })),
-                Event::Note(text) => return Ok(Some(Step::Note(text))),
+                Event::Gone { .. } | Event::End { .. } | Event::Note(_) => return Ok(Some(event)),
             }
         }
     }
 
     /// Notes who uses a ring from now on.
-    fn open(&mut self, event: &Event) -> Result<(), Damaged> {
-        let Event::Open {
-            user,
-            index,
-            claimed,
-            process,
-            pid,
-            tid,
-            parent,
-            first,
-            definitions,
-        } = *event
-        else {
-            return Ok(());
-        };
+    fn open(&mut self, opened: Opened) -> Result<(), Damaged> {
         if self.users.len() >= MOST_USERS {
             return Err(Damaged);
         }
         let new = User {
-            index: index as usize,
+            opened,
             ring: None,
-            process,
-            pid,
-            tid,
-            parent,
-            claimed,
-            first,
-            definitions,
             writer: None,
             waiting: VecDeque::new(),
             ended: false,
         };
-        self.users.insert(user, new);
+        self.users.insert(opened.user, new);
         Ok(())
     }
 
@@ -194,16 +152,19 @@ impl Player {
         for number in users {
             // A program replaces another when all of that one has been read.
             let ready = |user: &User| {
-                !user.first
+                let Opened {
+                    process, claimed, ..
+                } = user.opened;
+                !user.opened.first
                     || !self.users.values().any(|other| {
-                        other.process == user.process
-                            && other.claimed < user.claimed
+                        other.opened.process == process
+                            && other.opened.claimed < claimed
                             && !other.waiting.is_empty()
                     })
             };
             let opens = |user: &&User| any_free && user.ring.is_none() && ready(user);
             let place = self.users.get(&number).filter(opens).and_then(|user| {
-                let place = self.free_ring(user.index);
+                let place = self.free_ring(user.opened.index as usize);
                 any_free = place.is_some();
                 place
             });
@@ -214,13 +175,14 @@ impl Player {
                 self.claimed[index] = true;
                 user.ring = Some(index);
                 let ring = shared.ring(index);
-                ring.claimed.store(user.claimed, Ordering::Relaxed);
-                ring.process.store(user.process, Ordering::Relaxed);
-                ring.pid.store(user.pid, Ordering::Relaxed);
-                ring.tid.store(user.tid, Ordering::Relaxed);
-                ring.parent.store(user.parent, Ordering::Relaxed);
-                ring.first.store(user.first.into(), Ordering::Relaxed);
-                (ring.definitions).store(user.definitions.into(), Ordering::Relaxed);
+                let opened = &user.opened;
+                ring.claimed.store(opened.claimed, Ordering::Relaxed);
+                ring.process.store(opened.process, Ordering::Relaxed);
+                ring.pid.store(opened.pid, Ordering::Relaxed);
+                ring.tid.store(opened.tid, Ordering::Relaxed);
+                ring.parent.store(opened.parent, Ordering::Relaxed);
+                ring.first.store(opened.first.into(), Ordering::Relaxed);
+                (ring.definitions).store(opened.definitions.into(), Ordering::Relaxed);
                 user.writer = Some(shared.writer(index));
             }
             let (Some(writer), Some(index)) = (&mut user.writer, user.ring) else {

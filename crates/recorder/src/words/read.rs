@@ -141,22 +141,17 @@ impl<R: Read> Reading<R> {
                 let words = self.words(user, items as usize, codes as usize)?;
                 return Ok(Some(Item::Words { user, words }));
             }
-            if let Event::Open {
-                user,
-                index,
-                definitions,
-                ..
-            } = event
-            {
-                if index as usize >= RINGS || self.users.contains_key(&user) {
+            if let Event::Open(opened) = event {
+                let index = opened.index as usize;
+                if index >= RINGS || self.users.contains_key(&opened.user) {
                     return Err(Unread::Damaged);
                 }
-                let user_of = User {
+                let user = User {
                     place: Place::default(),
-                    definitions,
-                    most: ring_words(index as usize) / 2,
+                    definitions: opened.definitions,
+                    most: ring_words(index) / 2,
                 };
-                self.users.insert(user, user_of);
+                self.users.insert(opened.user, user);
             }
             return Ok(Some(Item::Event(event)));
         }
