@@ -44,13 +44,9 @@ fn build(parameters: &Parameters) -> Program {
     let sources = parameters
         .get("sources")
         .min(u64::from(layout.graph.vertices()));
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            centrality(&layout, &places, sources as u32, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        centrality(&layout, &places, sources as u32, out);
+    })
 }
 
 /// Addresses of the arrays.

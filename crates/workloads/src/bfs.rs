@@ -28,13 +28,9 @@ fn build(parameters: &Parameters) -> Program {
     let layout = Layout::new(parameters, &mut memory, Properties(24), 8, 0);
     // The queue, a deque of pointers whose blocks lie one after the other.
     let queue = memory.allocate(8 * u64::from(layout.graph.vertices()));
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            search(&layout, queue, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        search(&layout, queue, out);
+    })
 }
 
 /// Returns the level of each vertex.

@@ -27,13 +27,9 @@ fn build(parameters: &Parameters) -> Program {
     let layout = Layout::new(parameters, &mut memory, Properties(8), 8, 0);
     // The queue, a deque of pointers whose blocks lie one after the other.
     let queue = memory.allocate(8 * u64::from(layout.graph.vertices()));
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            components(&layout, queue, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        components(&layout, queue, out);
+    })
 }
 
 /// Returns the first vertex of each vertex's component.

@@ -63,17 +63,17 @@ fn build(parameters: &Parameters) -> Program {
         seed,
         zipf,
     };
-    Program {
+    Program::new(
         memory,
-        accesses: Some(batches * TABLES * SAMPLES * ACCESSES),
-        kernel: Box::new(move |out| {
+        Some(batches * TABLES * SAMPLES * ACCESSES),
+        move |out| {
             for batch in 0..batches {
                 for table in 0..TABLES {
                     tables.look_up(out, batch, table);
                 }
             }
-        }),
-    }
+        },
+    )
 }
 
 struct Tables {

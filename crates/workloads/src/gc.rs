@@ -29,13 +29,9 @@ fn build(parameters: &Parameters) -> Program {
     // The tasks of this round and of the next.
     let tasks = [memory.allocate(8 * vertices), memory.allocate(8 * vertices)];
     let seed = parameters.get("seed");
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            colours(&layout, tasks, seed, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        colours(&layout, tasks, seed, out);
+    })
 }
 
 fn colours(layout: &Layout, [input, output]: [u64; 2], seed: u64, out: &mut Emitter) -> Vec<u16> {

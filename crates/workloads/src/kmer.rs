@@ -53,11 +53,11 @@ fn build(parameters: &Parameters) -> Program {
         parameters.get("coverage"),
         parameters.get("seed"),
     );
-    Program {
+    Program::new(
         memory,
-        accesses: Some(counting.reads * counting.kmers_of_read() * ACCESSES),
-        kernel: Box::new(move |out| counting.count(out)),
-    }
+        Some(counting.reads * counting.kmers_of_read() * ACCESSES),
+        move |out| counting.count(out),
+    )
 }
 
 struct Counting {

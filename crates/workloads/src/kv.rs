@@ -56,17 +56,13 @@ fn build(parameters: &Parameters) -> Program {
     let mut memory = Memory::default();
     let store = Store::new(&mut memory, items);
     let zipf = Zipf::new(DRAWN, 0.99);
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            for operation in 0..operations {
-                let key = mix(zipf.rank(random(seed, 2 * operation))) % items;
-                let is_read = random(seed, 2 * operation + 1) % 100 < reads;
-                store.operate(out, key as u32, is_read);
-            }
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        for operation in 0..operations {
+            let key = mix(zipf.rank(random(seed, 2 * operation))) % items;
+            let is_read = random(seed, 2 * operation + 1) % 100 < reads;
+            store.operate(out, key as u32, is_read);
+        }
+    })
 }
 
 struct Store {

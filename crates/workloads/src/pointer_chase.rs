@@ -43,11 +43,7 @@ fn build(parameters: &Parameters) -> Program {
             page = u64::from(next[page as usize]);
         }
     };
-    Program {
-        memory,
-        accesses: Some(loads),
-        kernel: Box::new(kernel),
-    }
+    Program::new(memory, Some(loads), kernel)
 }
 
 /// A random cyclic permutation (Sattolo's algorithm): no shorter cycle can hide in it.

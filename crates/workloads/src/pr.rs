@@ -35,13 +35,9 @@ fn build(parameters: &Parameters) -> Program {
     let mut memory = Memory::default();
     let layout = Layout::new(parameters, &mut memory, Properties(8), 0, 0);
     let iterations = parameters.get("iterations");
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            ranks(&layout, iterations, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        ranks(&layout, iterations, out);
+    })
 }
 
 fn ranks(layout: &Layout, iterations: u64, out: &mut Emitter) -> Vec<f32> {

@@ -20,6 +20,21 @@ pub(crate) struct Program {
     pub(crate) kernel: Box<dyn Fn(&mut Emitter) + Send + Sync>,
 }
 
+impl Program {
+    /// A program whose kernel makes `accesses`, if that is known.
+    pub(crate) fn new(
+        memory: Memory,
+        accesses: Option<u64>,
+        kernel: impl Fn(&mut Emitter) + Send + Sync + 'static,
+    ) -> Program {
+        Program {
+            memory,
+            accesses,
+            kernel: Box::new(kernel),
+        }
+    }
+}
+
 /// Batches on their way: enough that neither side waits for the other at every batch.
 const UNDER_WAY: usize = 8;
 

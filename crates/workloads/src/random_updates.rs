@@ -54,11 +54,7 @@ fn build(parameters: &Parameters) -> Program {
             out.store(addr, 8, 0, Loaded::NONE);
         }
     };
-    Program {
-        memory,
-        accesses: Some(2 * updates),
-        kernel: Box::new(kernel),
-    }
+    Program::new(memory, Some(2 * updates), kernel)
 }
 
 fn element(number: u64, elements: u64) -> u64 {

@@ -30,13 +30,9 @@ fn build(parameters: &Parameters) -> Program {
     let mut memory = Memory::default();
     let layout = Layout::new(parameters, &mut memory, Properties(24), 16, 0);
     let heap = memory.allocate(PAIR * u64::from(layout.graph.vertices()) * ROOM);
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            distances(&layout, heap, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        distances(&layout, heap, out);
+    })
 }
 
 /// The weight of the edges between two vertices.

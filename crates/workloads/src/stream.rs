@@ -31,18 +31,14 @@ fn build(parameters: &Parameters) -> Program {
     let iterations = parameters.get("iterations");
     let mut memory = Memory::default();
     let [a, b, c] = std::array::from_fn(|_| memory.allocate(vectors * VECTOR));
-    Program {
-        memory,
-        accesses: Some(iterations * vectors * ACCESSES),
-        kernel: Box::new(move |out| {
-            for _ in 0..iterations {
-                pass(out, vectors, &[a], c, 0);
-                pass(out, vectors, &[c], b, 1);
-                pass(out, vectors, &[a, b], c, 1);
-                pass(out, vectors, &[b, c], a, 2);
-            }
-        }),
-    }
+    Program::new(memory, Some(iterations * vectors * ACCESSES), move |out| {
+        for _ in 0..iterations {
+            pass(out, vectors, &[a], c, 0);
+            pass(out, vectors, &[c], b, 1);
+            pass(out, vectors, &[a, b], c, 1);
+            pass(out, vectors, &[b, c], a, 2);
+        }
+    })
 }
 
 /// One kernel: reads `from`, computes with so many instructions and writes `to`, vector by vector.

@@ -26,13 +26,9 @@ fn build(parameters: &Parameters) -> Program {
     let mut memory = Memory::default();
     let layout = Layout::new(parameters, &mut memory, PROPERTIES, 16, 8);
     let sets = Sets::new(&layout, &mut memory);
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            triangles(&layout, &sets, out);
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        triangles(&layout, &sets, out);
+    })
 }
 
 /// Each vertex's neighbours as a vector of 8-byte numbers, allocated vertex by vertex.

@@ -49,18 +49,14 @@ fn build(parameters: &Parameters) -> Program {
     let seed = parameters.get("seed");
     let grids = Grids::new(&mut memory, gridpoints, seed);
     let start = STARTING_SEED ^ mix(seed) ^ mix(1);
-    Program {
-        memory,
-        accesses: None,
-        kernel: Box::new(move |out| {
-            let mut seed = start;
-            for _ in 0..lookups {
-                let energy = next(&mut seed);
-                let material = material(next(&mut seed));
-                grids.look_up(out, energy, material);
-            }
-        }),
-    }
+    Program::new(memory, None, move |out| {
+        let mut seed = start;
+        for _ in 0..lookups {
+            let energy = next(&mut seed);
+            let material = material(next(&mut seed));
+            grids.look_up(out, energy, material);
+        }
+    })
 }
 
 /// The state that XSBench starts with, and this with seed 1.
