@@ -18,7 +18,7 @@ impl Lru {
         }
     }
 
-    fn of_cache(level: &CacheConfig) -> Self {
+    pub(super) fn of_cache(level: &CacheConfig) -> Self {
         Self::new(level.kib * 16, level.ways)
     }
 

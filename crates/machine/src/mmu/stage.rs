@@ -3,6 +3,7 @@
 use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
 use crate::machine::chunk::Chunk;
+use crate::mmu::lists::Caches;
 use crate::mmu::{CachePort, Found, Hit, Mmu, Port, Request, Walks};
 use pagelab_addr::PageDirectory;
 use pagelab_events::NO_SITE;
@@ -79,6 +80,18 @@ impl Stage {
         let modify = if store { MODIFY } else { 0 };
         self.chunk.references.push(line | modify);
         self.port().serve_data(&[]);
+    }
+
+    /// Holds what the second and the last level have beside what lists do.
+    pub(super) fn compare(&self, twin: &Caches, when: impl Fn() -> String) {
+        for (cache, twin) in [
+            (&self.caches[0].l2, &twin.l2),
+            (&self.shared.llc, &twin.llc),
+        ] {
+            let mut has: Vec<u32> = cache.held().collect();
+            has.sort_unstable();
+            assert_eq!(has, twin.keys(), "{}", when());
+        }
     }
 }
 

@@ -273,14 +273,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 fast.invalidate(0, pages[region * 8], 512, &mut stage.port());
             }
         }
-        for (cache, twin) in [
-            (&stage.caches[0].l2, &slow.caches.l2),
-            (&stage.shared.llc, &slow.caches.llc),
-        ] {
-            let mut has: Vec<u32> = cache.held().collect();
-            has.sort_unstable();
-            assert_eq!(has, twin.keys(), "step {number}: {step:?}");
-        }
+        stage.compare(&slow.caches, || format!("step {number}: {step:?}"));
     }
     let counts = &fast.counts;
     assert_eq!([counts.pom_hits_4k, counts.pom_hits_2m], slow.hits);

@@ -280,9 +280,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 }
             }
         }
-        let mut has: Vec<u32> = stage.caches[0].l2.held().collect();
-        has.sort_unstable();
-        assert_eq!(has, slow.caches.l2.keys(), "step {number}: {step:?}");
+        stage.compare(&slow.caches, || format!("step {number}: {step:?}"));
     }
     for (guesses, slow) in [(&fast.data, &slow.data), (&fast.entries, &slow.entries)] {
         let counts = guesses.as_ref().map(|guesses| guesses.counts);

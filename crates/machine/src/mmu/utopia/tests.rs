@@ -204,14 +204,8 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 }
             }
         }
-        for (cache, twin) in [
-            (&fast.stage.caches[0].l2, &slow.caches.l2),
-            (&fast.stage.shared.llc, &slow.caches.llc),
-        ] {
-            let mut has: Vec<u32> = cache.held().collect();
-            has.sort_unstable();
-            assert_eq!(has, twin.keys(), "step {number}: {step:?}");
-        }
+        fast.stage
+            .compare(&slow.caches, || format!("step {number}: {step:?}"));
     }
     let own: HashMap<&str, u64> = fast.mmu.own_counters().into_iter().collect();
     if slow.segments.iter().all(Option::is_none) {

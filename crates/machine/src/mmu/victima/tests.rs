@@ -2,6 +2,7 @@
 
 use super::{BLOCK, FIRST_BLOCK, Victima};
 use crate::config::MachineConfig;
+use crate::mmu::lists::Lru;
 use crate::mmu::stage::{Stage, Translated, request};
 use crate::mmu::{ConfiguredMmu, Mmu, Request};
 use pagelab_addr::{Asid, PageDirectory, PageId, PageSize, Pfn, Vpn};
@@ -9,48 +10,6 @@ use pagelab_os::Os;
 use pagelab_translation::{Frames, Page, PageTable, Radix, Translation, Walk, Work};
 use proptest::prelude::*;
 use std::collections::HashMap;
-
-/// Entries in the order of their last use, the latest first.
-struct Lru<V> {
-    ways: usize,
-    sets: Vec<Vec<(u32, V)>>,
-}
-
-impl<V: Copy> Lru<V> {
-    fn new(entries: u32, ways: u32) -> Self {
-        Lru {
-            ways: ways as usize,
-            sets: (0..entries / ways).map(|_| Vec::new()).collect(),
-        }
-    }
-
-    fn set(&mut self, key: u32) -> &mut Vec<(u32, V)> {
-        let sets = self.sets.len() as u32;
-        &mut self.sets[(key % sets) as usize]
-    }
-
-    fn take(&mut self, key: u32) -> Option<V> {
-        let set = self.set(key);
-        let at = set.iter().position(|entry| entry.0 == key)?;
-        Some(set.remove(at).1)
-    }
-
-    /// True if a key is there, which is a use of it.
-    fn used(&mut self, key: u32) -> bool {
-        let found = self.take(key);
-        if let Some(value) = found {
-            self.set(key).insert(0, (key, value));
-        }
-        found.is_some()
-    }
-
-    fn put(&mut self, key: u32, value: V) -> Option<(u32, V)> {
-        let ways = self.ways;
-        let set = self.set(key);
-        set.insert(0, (key, value));
-        if set.len() > ways { set.pop() } else { None }
-    }
-}
 
 /// A line of the second level, with what SRRIP predicts of it.
 #[derive(Clone, Copy)]
@@ -132,10 +91,10 @@ enum Came {
 
 struct Twin {
     config: MachineConfig,
-    tlbs: [Lru<()>; 2],
-    l1: Lru<bool>,
+    tlbs: [Lru; 2],
+    l1: Lru,
     l2: SecondLevel,
-    llc: Lru<bool>,
+    llc: Lru,
     /// By page: walks, and those that memory served.
     counters: HashMap<u32, (u32, u32)>,
     /// By block: its pages that it has.
@@ -151,15 +110,14 @@ struct Twin {
 impl Twin {
     fn new(config: &MachineConfig) -> Self {
         let sets = config.caches.l2.kib * 16 / config.caches.l2.ways;
-        let lru = |level: &pagelab_memory::CacheConfig| Lru::new(level.kib * 16, level.ways);
         Twin {
             tlbs: [config.tlb.l1_4k, config.tlb.l2_4k].map(|tlb| Lru::new(tlb.entries, tlb.ways)),
-            l1: lru(&config.caches.l1),
+            l1: Lru::of_cache(&config.caches.l1),
             l2: SecondLevel {
                 sets: vec![vec![None; config.caches.l2.ways as usize]; sets as usize],
                 favours: false,
             },
-            llc: lru(&config.caches.llc),
+            llc: Lru::of_cache(&config.caches.llc),
             counters: HashMap::new(),
             blocks: HashMap::new(),
             tlb_misses: (0, 0, 0, false),
@@ -171,16 +129,13 @@ impl Twin {
     }
 
     fn enter_llc(&mut self, line: u32, modifies: bool) -> bool {
-        let old = self.llc.take(line);
-        self.llc.put(line, old.unwrap_or(false) | modifies);
-        old.is_some()
+        self.llc.reference(line, modifies).0
     }
 
     /// True if memory had to serve it.
     fn reference(&mut self, line: u32, modifies: bool) -> bool {
-        let old = self.l1.take(line);
-        let evicted = self.l1.put(line, old.unwrap_or(false) | modifies);
-        if old.is_some() {
+        let (hit, evicted) = self.l1.reference(line, modifies);
+        if hit {
             return false;
         }
         let (hit, gone) = self.l2.reference(line, false);
@@ -192,7 +147,7 @@ impl Twin {
         if let Some(gone) = gone {
             self.enter_llc(gone, true);
         }
-        if let Some((line, true)) = evicted
+        if let Some(line) = evicted
             && let (_, Some(gone)) = self.l2.reference(line, true)
         {
             self.enter_llc(gone, true);
@@ -235,8 +190,9 @@ impl Twin {
     }
 
     fn fill(&mut self, page: u32, walk: &dyn Fn(u32) -> Vec<u32>, mapped: &dyn Fn(u32) -> bool) {
-        self.tlbs[0].put(page, ());
-        let Some((evicted, ())) = self.tlbs[1].put(page, ()) else {
+        // Only modified keys are told of when they leave.
+        self.tlbs[0].reference(page, true);
+        let (_, Some(evicted)) = self.tlbs[1].reference(page, true) else {
             return;
         };
         let held = self.l2.find(FIRST_BLOCK + evicted / BLOCK).is_some();
@@ -258,12 +214,13 @@ impl Twin {
         walk: &dyn Fn(u32) -> Vec<u32>,
         mapped: &dyn Fn(u32) -> bool,
     ) -> Came {
-        if self.tlbs[0].used(page) {
-            return Came::First;
-        }
-        if self.tlbs[1].used(page) {
-            self.tlbs[0].put(page, ());
-            return Came::Second;
+        for (level, came) in [Came::First, Came::Second].into_iter().enumerate() {
+            if self.tlbs[level].has(page) {
+                for tlb in &mut self.tlbs[..=level] {
+                    tlb.reference(page, true);
+                }
+                return came;
+            }
         }
         let victima = self.config.victima;
         self.tlb_misses.0 += 1;
@@ -287,10 +244,7 @@ impl Twin {
             .is_some_and(|pages| pages.contains(&page));
         let reads = walk(page);
         if has && self.l2.find(block).is_some() {
-            let in_first = reads.iter().all(|line| {
-                let set = self.l1.set(*line);
-                set.iter().any(|entry| entry.0 == *line)
-            });
+            let in_first = reads.iter().all(|&line| self.l1.has(line));
             let caches = self.config.caches;
             // A walk cache of no time has all levels but the last.
             let sooner = in_first && caches.l1.cycles * (reads.len() as u32) < caches.l2.cycles;
@@ -320,8 +274,7 @@ impl Twin {
 
     fn invalidate(&mut self, first: u32, pages: u32) {
         for page in first..first + pages {
-            self.tlbs[0].take(page);
-            self.tlbs[1].take(page);
+            self.tlbs.iter_mut().for_each(|tlb| tlb.remove(page));
             self.counters.remove(&page);
             let block = FIRST_BLOCK + page / BLOCK;
             if self.blocks.remove(&block).is_some()
