@@ -246,6 +246,9 @@ def _show(
     if comparison.interrupted and rest.exists():
         size = units.size(rest.stat().st_size)
         typer.echo(f"All of it: pagelab compare --trace {shlex.quote(str(rest))} ({size})")
+    if comparison.command and {run.pages for run in comparison.runs} == {"4K"}:
+        program = shlex.join(comparison.command)
+        typer.echo(f"Larger pages: pagelab compare --pages 4K,2M -- {program}")
     if any(run.lines for run in comparison.runs):
         typer.echo(f"Lines that miss: pagelab annotate {shlex.quote(str(page.parent))}")
 
