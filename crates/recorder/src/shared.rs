@@ -61,7 +61,7 @@ impl Shared {
             return Err(limited("of the size of files", "ulimit -f, RLIMIT_FSIZE"));
         }
         file.set_len(region::BYTES as u64)?;
-        let header = region::map(file.as_fd()).map_err(|error| {
+        let header = region::map(file.as_fd(), 0).map_err(|error| {
             if limit(libc::RLIMIT_AS) == libc::RLIM_INFINITY {
                 return error;
             }

@@ -126,6 +126,33 @@ fn the_recorder_stops_and_goes_on_with_the_program() {
     assert_eq!(code, Some(128 + libc::SIGTERM));
 }
 
+/// Begin and end of the first mapping of a process whose line ends so and has these permissions.
+fn mapping(pid: i32, name: &str, permissions: &str) -> (u64, u64) {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
+    let line = (maps.lines())
+        .find(|line| line.contains(permissions) && line.trim_end().ends_with(name))
+        .expect("a mapping");
+    let (begin, end) = (line.split(' ').next())
+        .and_then(|range| range.split_once('-'))
+        .expect("a range");
+    let number = |digits| u64::from_str_radix(digits, 16).expect("an address");
+    (number(begin), number(end))
+}
+
+/// A call that cannot reach so far loads its target first.
+#[test]
+fn translated_code_reaches_the_plugin_by_direct_calls() {
+    let (mut child, program) = waiting(true, Some("default"));
+    let (_, plugin) = mapping(program, "libpagelab_plugin.so", "r-xp");
+    let (code, _) = mapping(program, " 0", "rwxp");
+    assert!(
+        (0..1 << 31).contains(&(plugin.wrapping_sub(code))),
+        "{code:x} {plugin:x}"
+    );
+    send(child.id(), libc::SIGTERM);
+    ends_in_time(&mut child);
+}
+
 #[test]
 fn what_the_program_leaves_behind_is_ended_by_a_signal_to_the_recorder() {
     for signal in [libc::SIGINT, libc::SIGTERM] {

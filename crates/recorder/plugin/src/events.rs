@@ -1,13 +1,13 @@
 //! The callbacks that run at every block and every reported access.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
 use crate::registers::Asked;
-use crate::{presence, process, qemu, ring, threads, window};
+use crate::{left_out, presence, process, qemu, ring, threads, window};
 
 /// The ring of a thread.
 #[inline(always)]
@@ -31,31 +31,10 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     ring::publish(ring, place);
 }
 
-/// The data of [`on_counted`]: instructions, accesses, and which of them windows count.
-pub fn counted(instructions: u32, accesses: usize, in_instructions: bool) -> u64 {
-    let (instructions, accesses) = (u64::from(instructions), accesses as u64);
-    let counts = if in_instructions {
-        instructions
-    } else {
-        accesses
-    };
-    counts << 32 | accesses << 16 | instructions
-}
-
-/// A block starts outside every window.
+/// A block starts outside every window; `data` is its [`left_out::step`].
 pub extern "C" fn on_counted(vcpu: c_uint, data: *mut c_void) {
-    let data = data as u64;
-    let ring = ring_of(vcpu);
-    let add = |counter: &AtomicU64, more: u64| {
-        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-    };
-    add(&ring.left_out[0], data & 0xffff);
-    add(&ring.left_out[1], data >> 16 & 0xffff);
-    let left = ring.allowance[0].load(Ordering::Relaxed) - (data >> 32) as i64;
-    ring.allowance[0].store(left, Ordering::Relaxed);
-    let epoch = ring::header().epoch.0.load(Ordering::Relaxed);
-    if left < 0 || epoch != ring.epoch.load(Ordering::Relaxed) {
-        window::look(ring, epoch);
+    if left_out::pass(vcpu, data as u64) {
+        window::look(vcpu);
     }
 }
 

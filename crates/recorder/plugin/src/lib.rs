@@ -13,6 +13,7 @@ mod exec;
 mod faults;
 mod futex;
 mod guest;
+mod left_out;
 mod maps;
 mod memory;
 mod presence;

@@ -30,7 +30,7 @@ pub fn map(path: &str, handed: Option<RawFd>) -> io::Result<()> {
         Some(descriptor) => unsafe { File::from_raw_fd(descriptor) },
         None => open(Path::new(path))?,
     };
-    let header = region::map(file.as_fd())?;
+    let header = region::map(file.as_fd(), out_of_the_way())?;
     // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
     unsafe {
         if (*header).magic != region::MAGIC {
@@ -48,6 +48,15 @@ pub fn map(path: &str, handed: Option<RawFd>) -> io::Result<()> {
         far_up(file).map(|descriptor| KEPT.store(descriptor, Ordering::Relaxed))?;
     }
     Ok(())
+}
+
+/// A place for the memory, which is larger than a call's reach, that leaves the one below the plugin to the buffer
+/// that QEMU translates into. From there it then calls the plugin directly (`tcg_out_branch()`).
+fn out_of_the_way() -> usize {
+    const ROOM: usize = 1 << 30;
+    const HUGE_PAGE: usize = 2 << 20;
+    let plugin = map as *const () as usize;
+    plugin.saturating_sub(ROOM + region::BYTES) & !(HUGE_PAGE - 1)
 }
 
 /// The program may be about to lose the right to open the memory.

@@ -116,12 +116,6 @@ pub fn open(index: usize, process: u32, purpose: Use) -> &'static Ring {
         .store(base + 8 * (words - 1 - SLACK as u64), Ordering::Relaxed);
     ring.epoch.store(0, Ordering::Relaxed);
     ring.waiting.store(0, Ordering::Relaxed);
-    for counter in &ring.left_out {
-        counter.store(0, Ordering::Relaxed);
-    }
-    for allowance in &ring.allowance {
-        allowance.store(0, Ordering::Relaxed);
-    }
     ring.process.store(process, Ordering::Relaxed);
     let is = |other| u32::from(purpose == other);
     ring.first.store(is(Use::FirstThread), Ordering::Relaxed);

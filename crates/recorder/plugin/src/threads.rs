@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
 
+use crate::left_out;
+
 /// Linux has at most so many threads (PID_MAX_LIMIT), and QEMU numbers them from 0.
-const THREADS: usize = 1 << 22;
+pub const THREADS: usize = 1 << 22;
 
 /// The ring of each virtual CPU, that is, of each thread of this process; null before its first
 /// event. Untouched pages of this table cost nothing.
@@ -27,18 +29,18 @@ pub fn ring(vcpu: c_uint) -> Option<&'static Ring> {
 /// Gives a thread its ring.
 pub fn set_ring(vcpu: c_uint, ring: &'static Ring) {
     let index = vcpu as usize % THREADS;
+    ring.vcpu.store(vcpu, Ordering::Relaxed);
     USED.fetch_max(index + 1, Ordering::Relaxed);
     RINGS[index].store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
 }
 
 /// The thread has ended; its number may be used again.
 pub fn clear_ring(vcpu: c_uint) {
+    left_out::allow(vcpu, 0);
     RINGS[vcpu as usize % THREADS].store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
 /// No thread has a ring: this process is a fork, and the rings are its parent's.
 pub fn clear_rings() {
-    for ring in &RINGS[..USED.load(Ordering::Relaxed)] {
-        ring.store(std::ptr::null_mut(), Ordering::Relaxed);
-    }
+    (0..USED.load(Ordering::Relaxed)).for_each(|vcpu| clear_ring(vcpu as c_uint));
 }

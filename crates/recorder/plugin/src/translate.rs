@@ -8,7 +8,7 @@ use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
 use crate::qemu::{self, Direction, OnAccess, Translation};
 use crate::registers::Asked;
-use crate::{events, guest, process, ring, window};
+use crate::{events, guest, left_out, process, ring, window};
 
 /// QEMU translates one block at a time; the lock only says so to the compiler.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch {
@@ -34,12 +34,8 @@ pub extern "C" fn on_translate(_id: u64, block: *mut qemu::Block) {
     let pc = translation.address(0);
     let analysed = Block::analyse(pc, &scratch.lengths, &scratch.bytes, reporting);
     if !window::reporting() {
-        let in_instructions = ring::header().in_instructions != 0;
-        let data = events::counted(
-            analysed.instructions,
-            analysed.script.len(),
-            in_instructions,
-        );
+        let accesses = analysed.script.len() as u64;
+        let data = left_out::step(u64::from(analysed.instructions), accesses);
         translation.on_start(events::on_counted, data);
         return;
     }

@@ -4,13 +4,14 @@
 //! accesses, so that the program runs at nearly its usual speed. To change over, QEMU throws its
 //! translations away.
 
+use std::ffi::c_uint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use pagelab_recorder_wire::region::{EARLY, Ring};
 use pagelab_recorder_wire::word::Kind;
 
-use crate::{faults, presence, process, qemu, ring};
+use crate::{events, faults, left_out, presence, process, qemu, ring};
 
 /// Blocks are translated so that they report, in this process.
 static REPORTING: AtomicU32 = AtomicU32::new(1);
@@ -20,9 +21,6 @@ static CHANGING: AtomicBool = AtomicBool::new(false);
 
 /// The ring of the thread that has asked for it, on which it happens.
 static CHANGER: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The most a thread may leave out before it looks again how much is left for all.
-const ALLOWANCE: i64 = 1 << 20;
 
 /// Has QEMU call the plugin again, of this number.
 static REGISTER: OnceLock<fn(u64)> = OnceLock::new();
@@ -56,32 +54,39 @@ pub fn new_epoch(ring: &Ring, epoch: u64) -> *mut u64 {
 
 /// Says how much was left out since this was last said.
 pub fn say_left_out(ring: &Ring) {
-    let [instructions, accesses] = &ring.left_out;
-    let counts = [instructions, accesses].map(|count| count.swap(0, Ordering::Relaxed));
-    if counts != [0, 0] {
-        ring::put(ring, &[Kind::Skipped.word(0), counts[0], counts[1]]);
+    let [instructions, accesses] = left_out::take(ring.vcpu.load(Ordering::Relaxed));
+    if instructions == 0 {
+        return;
+    }
+    ring::put(ring, &[Kind::Skipped.word(0), instructions, accesses]);
+    let header = ring::header();
+    if !reporting() {
+        let counts = if header.in_instructions != 0 {
+            instructions
+        } else {
+            accesses
+        };
+        header.left.0.fetch_sub(counts as i64, Ordering::AcqRel);
     }
 }
 
 /// Outside every window: looks whether one opens.
 #[cold]
 #[inline(never)]
-pub fn look(ring: &Ring, epoch: u64) {
-    let header = ring::header();
-    let [left, given] = &ring.allowance;
-    let spent = given.load(Ordering::Relaxed) - left.load(Ordering::Relaxed);
-    let remaining = header.left.0.fetch_sub(spent, Ordering::AcqRel) - spent;
+pub extern "C" fn look(vcpu: c_uint) {
+    let (ring, header) = (events::ring_of(vcpu), ring::header());
+    say_left_out(ring);
+    let remaining = header.left.0.load(Ordering::Acquire);
     if remaining <= EARLY && header.reporting.0.swap(1, Ordering::AcqRel) == 0 {
         header.epoch.0.fetch_add(1, Ordering::SeqCst);
     }
     // Less and less, so that no thread finds out late.
-    let allowance = ((remaining - EARLY) / 8).clamp(0, ALLOWANCE);
-    left.store(allowance, Ordering::Relaxed);
-    given.store(allowance, Ordering::Relaxed);
-    if REPORTING.load(Ordering::Relaxed) == 0 && faults::many() {
-        say_left_out(ring);
+    let allowance = (remaining - EARLY).max(0) / 8;
+    left_out::allow(vcpu, allowance as u64);
+    if !reporting() && faults::many() {
         presence::tell_faults(ring);
     }
+    let epoch = header.epoch.0.load(Ordering::Relaxed);
     if epoch != ring.epoch.load(Ordering::Relaxed) {
         new_epoch(ring, epoch);
     } else {
@@ -95,6 +100,11 @@ fn change(ring: &Ring) {
         CHANGER.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
         qemu::reset(process::plugin_id(), on_reset);
     }
+}
+
+/// This process is a fork: a change that a thread of its parent has asked for will not come.
+pub fn forked() {
+    CHANGING.store(false, Ordering::Release);
 }
 
 /// Called by QEMU when it has forgotten all callbacks and translations.

@@ -177,11 +177,8 @@ pub struct Ring {
     pub definitions: AtomicU32,
     /// Non-zero: the first thread of its process. Others are announced by clone's result.
     pub first: AtomicU32,
-    /// Instructions and accesses left out since this was last said in the ring.
-    pub left_out: [AtomicU64; 2],
-    /// Amount that the thread may still leave out before it looks at [`Header::left`] again, and
-    /// what it was given when it looked last.
-    pub allowance: [AtomicI64; 2],
+    /// The thread's number in QEMU.
+    pub vcpu: AtomicU32,
     /// Arguments of the system call in progress, kept by the writer.
     pub arguments: [AtomicU64; 6],
 }
@@ -222,15 +219,15 @@ pub const BYTES: usize = ring_offset(RINGS);
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 const _: () = assert!(size_of::<Ring>() == 4096);
 
-/// Maps the whole memory, of which this is a descriptor.
+/// Maps the whole memory, of which this is a descriptor, at a `wished` address if nothing is there. 0: anywhere.
 ///
 /// # Errors
 /// When the system refuses.
-pub fn map(memory: BorrowedFd<'_>) -> io::Result<*mut Header> {
-    // SAFETY: a new mapping, at a place that the kernel chooses.
+pub fn map(memory: BorrowedFd<'_>, wished: usize) -> io::Result<*mut Header> {
+    // SAFETY: a new mapping, at a place that the kernel chooses: a wish replaces none (mmap(2)).
     let address = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
+            std::ptr::without_provenance_mut(wished),
             BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
