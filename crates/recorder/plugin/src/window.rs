@@ -107,9 +107,13 @@ pub fn forked() {
     CHANGING.store(false, Ordering::Release);
 }
 
-/// Called by QEMU when it has forgotten all callbacks and translations.
+/// Called by QEMU when it has forgotten all callbacks and translations. No block is executed meanwhile, but calls of
+/// threads that are in the kernel may return: what they have to say is lost until callbacks are registered.
 extern "C" fn on_reset(id: u64) {
     let before = REPORTING.swap(wanted(), Ordering::Relaxed);
+    if let Some(register) = REGISTER.get() {
+        register(id);
+    }
     // SAFETY: the ring of this thread, which is in the midst of a block.
     match unsafe { CHANGER.load(Ordering::Relaxed).as_ref() } {
         Some(ring) if before == 0 => {
@@ -120,7 +124,4 @@ extern "C" fn on_reset(id: u64) {
         _ => faults::drop_all(),
     }
     CHANGING.store(false, Ordering::Release);
-    if let Some(register) = REGISTER.get() {
-        register(id);
-    }
 }
