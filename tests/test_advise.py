@@ -24,12 +24,13 @@ import canned
 import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
-from pagelab.advising import candidates, perf_stat, show, verdict
+from pagelab.advising import candidates, perf_stat, resident, show, verdict
 from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Look, Resident, looking
 from pagelab.advising.trials import Program, Trial, Trials, ratio
 from pagelab.advising.trials import run as run_trials
-from pagelab.measuring import kind
+from pagelab.errors import PagelabError
+from pagelab.measuring import kind, native
 from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.native import Run
 from pagelab.results import Run as Run_
@@ -218,6 +219,8 @@ def test_a_machine_that_differs_from_itself_gives_no_verdict() -> None:
     advice = verdict.decide(Trials(made.base, slow, made.others))
     assert advice.best is None
     assert verdict.headline(advice).startswith("No verdict: the program unchanged took")
+    # More rounds would not tell.
+    assert [one.rounds for one in advice.verdicts] == [None]
 
 
 def test_memory_of_descendants_is_seen() -> None:
@@ -227,6 +230,36 @@ def test_memory_of_descendants_is_seen() -> None:
     with subprocess.Popen([sys.executable, "-c", child]) as process, looking(process.pid) as look:
         process.wait()
     assert look.found.peak > HUGE
+
+
+def test_memory_is_seen_on_its_nodes() -> None:
+    held = "import time; a = bytearray(64 << 20); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", held], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        look = Look(nodes=True)
+        look.at([process.pid])
+        located = resident.on_nodes(process.pid)
+        process.kill()
+    assert located.total() == pytest.approx(look.found.peak, rel=0.05)
+    assert look.found.remote == located.total() - max(located.values())
+
+
+@pytest.mark.parametrize(("nodes", "offered"), [("0\n", False), ("0-1\n", True), ("0,2\n", True)])
+def test_memory_is_spread_where_there_are_nodes(
+    nodes: str, offered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "has_memory").write_text(nodes)
+    monkeypatch.setattr(candidates, "_NODES", tmp_path / "has_memory")
+    found, _ = candidates.of(["true"], Look())
+    assert ("interleaved" in [one.policy for one in found]) == offered
+
+
+def test_a_program_has_the_policy_of_its_setting() -> None:
+    asks = ["sh", "-c", "grep -q interleave /proc/self/numa_maps"]
+    assert native.run(asks, {}, "interleaved").wall > 0
+    with pytest.raises(PagelabError, match="status 1"):
+        native.run(asks, {}, "own")
 
 
 def test_a_program_is_run_with_what_was_found(tmp_path: Path) -> None:
@@ -245,7 +278,7 @@ def test_a_program_is_run_with_what_was_found(tmp_path: Path) -> None:
         for name in NAMES:
             assert tried[name]["huge_page_bytes"] >= HUGE // 2
         assert found["unchanged"]["huge_page_bytes"] < HUGE // 2
-    setting = {"name": "given", "environment": {"GIVEN": "a b"}, "thp": "own", "kernel": []}
+    setting = {"name": "given", "environment": {"GIVEN": "a b"}, "policy": "own", "kernel": []}
     (tmp_path / "other.json").write_text(json.dumps(found | {"setting": setting}))
     # What is given to a program that it becomes, and its status.
     shell = ("sh", "-c", "echo $GIVEN; exit 7")
@@ -258,7 +291,7 @@ def test_a_program_is_run_with_what_was_found(tmp_path: Path) -> None:
     assert "folio-kib=64" in refused.stderr
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"schema": "pagelab.advice/2"}', '{"setting": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": "pagelab.advice/3"}', '{"setting": 3}'])
 def test_what_is_no_advice_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "advice.json"
     file.write_text(text)
@@ -274,7 +307,7 @@ def test_an_advice_of_another_version_is_refused(tmp_path: Path) -> None:
         done = _run(*command)
         assert done.returncode
         told = (
-            f"{file} is pagelab.advice/1, and this pagelab reads pagelab.advice/2: `pagelab advise`"
+            f"{file} is pagelab.advice/1, and this pagelab reads pagelab.advice/3: `pagelab advise`"
         )
         assert told in done.stderr
 

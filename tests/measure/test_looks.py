@@ -96,12 +96,12 @@ class Rounds:
         """Whether others are at work now."""
         return int(self.now) // 25 % 3 > 0
 
-    def run(self, _: object, __: object, thp: native.Thp, cpu: int | None) -> Run:
+    def run(self, _: object, __: object, policy: native.Policy, cpu: int | None) -> Run:
         """Two seconds apart; huge pages halve the time, others double it."""
         self.now += 1.0
         began = self.now
         self.now += 1.0
-        seconds = (1.0 if thp == "own" else 2.0) * (2.0 if self.busy else 1.0)
+        seconds = (1.0 if policy == "own" else 2.0) * (2.0 if self.busy else 1.0)
         return Run(seconds, 0.0, 1.0, 10, began, cpu)
 
     def ask(self, line: str) -> str:

@@ -103,6 +103,7 @@ fn command() -> Command {
                     "only-advised-huge-pages",
                     "Give it huge pages only where it asks for them (Linux 6.18)",
                 ))
+                .arg(flag("interleaved", "Spread its memory over all nodes, page by page"))
                 .arg(
                     Arg::new("command")
                         .num_args(1..)
@@ -213,6 +214,11 @@ fn exec(options: &ArgMatches, cpu: Option<usize>) -> String {
         {
             return error.to_string();
         }
+    }
+    if options.get_flag("interleaved")
+        && let Err(error) = process::interleave_memory()
+    {
+        return error.to_string();
     }
     let mut command = options
         .get_many::<OsString>("command")

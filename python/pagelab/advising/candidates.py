@@ -10,7 +10,7 @@ from pathlib import Path
 from pagelab import advice, files
 from pagelab.advising.resident import Look
 from pagelab.measuring.kernel_settings import only
-from pagelab.measuring.native import Thp
+from pagelab.measuring.native import Policy
 
 # The C library asks the kernel for huge pages where these are only for who asks (glibc 2.35).
 _ASKING = "glibc.malloc.hugetlb=1"
@@ -24,6 +24,7 @@ _GROWING = f"glibc.malloc.top_pad={_STEP}"
 _KEEPING = f"glibc.malloc.mmap_threshold={32 << 20}:glibc.malloc.trim_threshold={1 << 40}"
 _ONE_HEAP = "glibc.malloc.arena_max=1"
 _RESERVED = Path("/proc/sys/vm/nr_hugepages")
+_NODES = Path("/sys/devices/system/node/has_memory")
 _HUGE_PAGE = 2 << 20
 # khugepaged looks at a program every ten seconds (scan_sleep_millisecs).
 _SEEN_BY_KHUGEPAGED = 10.0
@@ -33,7 +34,7 @@ UNCHANGED = "unchanged"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting: variables to add to the environment, and which transparent huge pages it has.
+    """A setting: variables to add to the environment, and the policy of its memory.
 
     `kernel` has settings of the whole system, which are root's, as the probe names them.
     """
@@ -41,7 +42,7 @@ class Candidate:
     name: str
     words: str
     environment: dict[str, str] = field(default_factory=dict)
-    thp: Thp = "own"
+    policy: Policy = "own"
     kernel: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
@@ -49,7 +50,7 @@ class Candidate:
         return {
             "name": self.name,
             "environment": self.environment,
-            "thp": self.thp,
+            "policy": self.policy,
             "kernel": list(self.kernel),
         }
 
@@ -97,6 +98,9 @@ def of(
     )
     if look.threads > 1:
         found.append(Candidate("malloc: one heap", "threads share one heap", _tunables(_ONE_HEAP)))
+    if several_nodes():
+        words = "its memory is spread over all nodes"
+        found.append(Candidate("NUMA: interleaved", words, policy="interleaved"))
     if look.code >= _HUGE_PAGE:
         found.append(
             Candidate(
@@ -125,6 +129,14 @@ def of(
     found += [one for one in more if isinstance(one, Candidate)]
     missing += [one for one in more if isinstance(one, Unavailable)]
     return found, missing
+
+
+def several_nodes() -> bool:
+    """True if memory is on more than one NUMA node."""
+    try:
+        return not _NODES.read_text(encoding="ascii").strip().isdigit()
+    except OSError:
+        return False
 
 
 def preloaded() -> dict[str, str]:
@@ -175,7 +187,7 @@ def _for_who_asks(command: list[str]) -> Iterator[Candidate]:
 
 
 def _for_all() -> Iterator[Candidate]:
-    yield Candidate("no huge pages", "it has no huge pages", thp="none")
+    yield Candidate("no huge pages", "it has no huge pages", policy="none")
     yield Candidate(
         "heap in large steps",
         f"malloc's heap grows by {_STEP >> 20} MiB at once",

@@ -42,7 +42,7 @@ def headline(name: str, seconds: float, chosen: Candidate | None, why: Why) -> s
 
 def to_try(command: list[str], chosen: Candidate | None) -> list[str]:
     """Lines that run the program with the setting; none where it needs `pagelab run`."""
-    return [] if chosen is None or chosen.thp != "own" else typed(chosen, command)
+    return [] if chosen is None or chosen.policy != "own" else typed(chosen, command)
 
 
 def to_prove(command: list[str]) -> str:

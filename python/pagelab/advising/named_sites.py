@@ -8,7 +8,7 @@ from pathlib import Path
 from pagelab import advice, results, sites
 from pagelab.advising.candidates import Candidate, Unavailable, preloaded
 from pagelab.errors import PagelabError
-from pagelab.measuring.native import Thp
+from pagelab.measuring.native import Policy
 
 # Sites are named until they save this part of all that is saved.
 _ENOUGH = 0.95
@@ -34,11 +34,11 @@ def settings(result: Path | None) -> list[Candidate | Unavailable]:
     if not named:
         return [Unavailable("sites", "no site saves anything")]
 
-    def setting(way: str, words: str, thp: Thp = "own") -> Candidate:
+    def setting(way: str, words: str, policy: Policy = "own") -> Candidate:
         sites_ = f"{len(named)} allocation site{'s have' if len(named) > 1 else ' has'}"
         text = f"{way}:{';'.join(named)}"
         environment = {**preloaded(), "PAGELAB_SITES": text}
-        return Candidate(f"sites: {words}", f"{sites_} {words}", environment, thp)
+        return Candidate(f"sites: {words}", f"{sites_} {words}", environment, policy)
 
     return [
         # No huge pages for others where the kernel gives them to all.

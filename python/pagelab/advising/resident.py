@@ -1,6 +1,7 @@
 """Memory that a program and its descendants have, looked at while they run."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,14 +16,22 @@ _HUGE_PAGE = 2 << 20
 
 @dataclass(frozen=True)
 class Resident:
-    """Most bytes at any look: all that is resident, and what of it is in huge pages."""
+    """Most bytes at any look: all that is resident, and what of it is in huge pages.
+
+    `remote` bytes are on other NUMA nodes than that which has most.
+    """
 
     peak: int = 0
     huge: int = 0
+    remote: int = 0
 
     def most(self, other: "Resident") -> "Resident":
         """The more of both."""
-        return Resident(max(self.peak, other.peak), max(self.huge, other.huge))
+        return Resident(
+            max(self.peak, other.peak),
+            max(self.huge, other.huge),
+            max(self.remote, other.remote),
+        )
 
 
 # Allocators besides the C library's, by how their libraries are named.
@@ -33,18 +42,30 @@ class Look:
     """Memory of a process as far as it was looked at, with that of its descendants.
 
     `allocator` is one besides the C library's that it has loaded, `threads` the most of a process,
-    `code` the most bytes of a process's code that whole huge pages hold.
+    `code` the most bytes of a process's code that whole huge pages hold. With `nodes`,
+    where its memory is is looked at, too.
     """
 
     found = Resident()
+    nodes: bool
     allocator: str | None = None
     threads = 0
     code = 0
 
+    def __init__(self, *, nodes: bool = False) -> None:
+        self.nodes = nodes
+
     def at(self, processes: list[int]) -> None:
         """Looks once more."""
         seen = [_of(process) for process in processes]
-        now = Resident(sum(one.peak for one in seen), sum(one.huge for one in seen))
+        nodes = Counter[bytes]()
+        for process in processes if self.nodes else ():
+            nodes += on_nodes(process)
+        now = Resident(
+            sum(one.peak for one in seen),
+            sum(one.huge for one in seen),
+            nodes.total() - max(nodes.values(), default=0),
+        )
         self.found = self.found.most(now)
         for process in processes:
             with suppress(OSError):
@@ -66,12 +87,12 @@ class Look:
 
 
 @contextmanager
-def looking(pid: int) -> Iterator[Look]:
+def looking(pid: int, *, nodes: bool = False) -> Iterator[Look]:
     """Looks at a process every 10 ms, on a thread of its own.
 
     A page that came and went between two looks was not seen.
     """
-    look = Look()
+    look = Look(nodes=nodes)
     over = threading.Event()
 
     def go_on() -> None:
@@ -98,6 +119,19 @@ def descendants(pid: int) -> list[int]:
                 found += map(int, children.split())
         except OSError:
             continue
+    return found
+
+
+def on_nodes(pid: int) -> Counter[bytes]:
+    """Bytes of a process on each node (numa(7), /proc/PID/numa_maps)."""
+    found = Counter[bytes]()
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/numa_maps").read_bytes().splitlines():
+            of = dict(field.split(b"=", 1) for field in line.split() if b"=" in field)
+            size = int(of.get(b"kernelpagesize_kB", 0)) * _KIB
+            for name, pages in of.items():
+                if name[:1] == b"N" and name[1:].isdigit():
+                    found[name] += int(pages) * size
     return found
 
 

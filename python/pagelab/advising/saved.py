@@ -11,7 +11,7 @@ from pagelab.advising.show import SCHEMA
 from pagelab.advising.trials import Ratio
 from pagelab.counts import Model, Natural
 from pagelab.errors import PagelabError, cannot, fault
-from pagelab.measuring.native import Thp
+from pagelab.measuring.native import Policy
 from pagelab.results import check_version
 
 FILE = "advice.json"
@@ -54,6 +54,7 @@ class Tried(Model):
     runs: list[Times]
     peak_bytes: Natural
     huge_page_bytes: Natural
+    remote_bytes: Natural
 
     def median(self, figure: str) -> Ratio:
         """A figure of runs, with the interval of its median."""
@@ -66,7 +67,7 @@ class Named(Model):
 
     name: str
     environment: dict[str, str]
-    thp: Thp
+    policy: Policy
     kernel: list[str]
 
 
@@ -89,7 +90,7 @@ class Setting(Idle):
 class Saved(Model):
     """An advice as its file has it."""
 
-    schema_: Literal["pagelab.advice/2"] = Field(alias="schema")
+    schema_: Literal["pagelab.advice/3"] = Field(alias="schema")
     command: list[str]
     host: dict[str, str]
     answer: str

@@ -71,7 +71,7 @@ def serve(
     command: list[str],
     environment: Mapping[str, str],
     load: Load,
-    thp: native.Thp,
+    policy: native.Policy,
     *,
     seconds: float,
     started: Callable[[int], AbstractContextManager[object]],
@@ -81,7 +81,7 @@ def serve(
     Raises PagelabError when the server ends before, when the load fails, or when both take longer
     than `seconds`.
     """
-    with native.running(command, environment, thp) as server, started(server.pid):
+    with native.running(command, environment, policy) as server, started(server.pid):
         begin, output = _worked(server, command, load, seconds)
         wall = time.monotonic() - begin
         rate = load.rate(output)

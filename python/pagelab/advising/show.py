@@ -11,7 +11,7 @@ from pagelab.advising.trials import CONFIDENCE, Ratio, Trial, Trials
 from pagelab.advising.verdict import Advice, Verdict, disagreements, headline, to_type
 from pagelab.advising.why import Why
 
-SCHEMA = "pagelab.advice/2"
+SCHEMA = "pagelab.advice/3"
 _HEAD = ("setting", "times faster", "overall", "", "model", "huge", "faults", "peak")
 _SHORT = {"no difference": "same", "cannot be told": "unclear"}
 LEGEND = (
@@ -179,6 +179,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "runs": [run.as_json() for run in trial.runs],
         "peak_bytes": trial.resident.peak,
         "huge_page_bytes": trial.resident.huge,
+        "remote_bytes": trial.resident.remote,
     }
 
 

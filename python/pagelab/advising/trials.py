@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event, Thread
 
-from pagelab.advising.candidates import UNCHANGED, Candidate
+from pagelab.advising.candidates import UNCHANGED, Candidate, several_nodes
 from pagelab.advising.leftover import Guard, nothing_left_running
 from pagelab.advising.resident import Look, Resident, descendants, looking
 from pagelab.advising.serving import Load, serve
@@ -42,8 +42,8 @@ _STOPPED_LOOKS = 3
 _NARROW_SHARE = 0.2
 # A program computes, and does not only wait, that uses such a share of a processor.
 _BUSY = 0.1
-# A setting has engaged with so much more or less memory in huge pages, or so many more or fewer
-# faults.
+# A setting has engaged with so much more or less memory in huge pages or on other nodes, or so many
+# more or fewer faults.
 _HUGE_PAGE = 2 << 20
 _FAULTS = 0.05
 
@@ -122,10 +122,11 @@ class Trial:
 
 
 def engaged(base: Trial, trial: Trial) -> bool:
-    """True if the setting has changed the program's memory: its huge pages, or its faults."""
+    """True if the setting has changed the program's memory: its huge pages, nodes or faults."""
     huge = abs(trial.resident.huge - base.resident.huge)
+    nodes = abs(trial.resident.remote - base.resident.remote)
     faults = abs(trial.faults - base.faults)
-    return huge >= _HUGE_PAGE or faults > _FAULTS * max(base.faults, trial.faults)
+    return max(huge, nodes) >= _HUGE_PAGE or faults > _FAULTS * max(base.faults, trial.faults)
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ class Program:
             with (
                 self.guard.over(pid) if self.guard else nullcontext(),
                 _ended(pid, self.seconds) as ended,
-                looking(pid) if first else nullcontext() as look,
+                looking(pid, nodes=several_nodes()) if first else nullcontext() as look,
             ):
                 yield
             if ended.stopped:
@@ -257,7 +258,7 @@ class Program:
                     self.command,
                     self._environment(candidate),
                     self.load,
-                    candidate.thp,
+                    candidate.policy,
                     seconds=self.seconds,
                     started=around,
                 )
@@ -277,7 +278,7 @@ class Program:
                 return native.run(
                     self.command,
                     self._environment(candidate),
-                    candidate.thp,
+                    candidate.policy,
                     stdin=stdin,
                     stderr=said.fileno() if complaints else stderr,
                     started=around,

@@ -100,7 +100,8 @@ def _enough(trial: Trial, cpu: Ratio) -> int | None:
     if change <= 0:
         return None
     rounds = math.ceil(len(trial.runs) * (wide / change) ** 2)
-    return rounds if rounds <= _MOST_ROUNDS else None
+    # An interval that is narrow enough is not what the verdict lacks.
+    return rounds if len(trial.runs) < rounds <= _MOST_ROUNDS else None
 
 
 def disagreements(advice: Advice) -> list[str]:
@@ -187,7 +188,7 @@ _FILES = {
 def to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:
     """Command lines that run the program with the setting; `file` has the advice."""
     candidate = verdict.trial.candidate
-    if candidate.thp != "own":
+    if candidate.policy != "own":
         return [f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"]
     return typed(candidate, command)
 

@@ -97,7 +97,7 @@ def ask(
                 progress=progress,
             )
 
-    without = [one for one in candidates if one.thp == "none"]
+    without = [one for one in candidates if one.policy == "none"]
     sizes = [own, *(["4K"] if without and own != "4K" else [])]
     unchanged = simulated({}, sizes)
     base = next(run for run in unchanged.runs if run.pages == own)
@@ -106,7 +106,7 @@ def ask(
     ended = _ended(unchanged)
     notes: list[str] = []
     for one in candidates:
-        if one.thp == "own":
+        if one.policy == "own":
             with_it = simulated(*_modelled(one, described, own))
             ended |= _ended(with_it)
             run = runs[one.name] = with_it.runs[0]

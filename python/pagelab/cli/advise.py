@@ -375,7 +375,7 @@ def run(
             "program cannot have alone: pagelab advise has printed what to type as root"
         )
     recording.find(program[0])
-    become = native.become(program, setting.thp)
+    become = native.become(program, setting.policy)
     try:
         os.execvpe(become[0], become, {**given(), **setting.environment})
     except OSError as error:

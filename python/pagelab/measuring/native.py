@@ -29,12 +29,14 @@ _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # and later). Both settings run with it, so that they allocate alike.
 TUNABLES = "glibc.malloc.hugetlb=1"
 
-# Transparent huge pages of a program: as the kernel gives them to all, none, or those it asks for.
-Thp = Literal["own", "none", "advised"]
-_FLAGS: dict[Thp, list[str]] = {
+# Memory of a program: as the kernel gives it to all, without transparent huge pages, with those it
+# asks for, or spread over all nodes.
+Policy = Literal["own", "none", "advised", "interleaved"]
+_FLAGS: dict[Policy, list[str]] = {
     "own": [],
     "none": ["--no-huge-pages"],
     "advised": ["--only-advised-huge-pages"],
+    "interleaved": ["--interleaved"],
 }
 
 # Page sizes as `--pages` has them.
@@ -356,7 +358,7 @@ def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: CoreStates |
 def run(
     command: list[str],
     environment: Mapping[str, str],
-    thp: Thp,
+    policy: Policy,
     *,
     cpu: int | None = None,
     stdin: int = subprocess.DEVNULL,
@@ -365,12 +367,12 @@ def run(
 ) -> Run:
     """One run, on a CPU if one is given, that reads `stdin` and complains to `stderr`.
 
-    `thp` is of the program alone, whatever the kernel's setting is. `started` makes, of the
+    `policy` is of the program alone, whatever the kernel's setting is. `started` makes, of the
     process's number, what is around the run.
     """
     begin = time.monotonic()
     with (
-        running(command, environment, thp, cpu=cpu, stdin=stdin, stderr=stderr) as process,
+        running(command, environment, policy, cpu=cpu, stdin=stdin, stderr=stderr) as process,
         started(process.pid),
     ):
         usage = ended(process)
@@ -380,16 +382,16 @@ def run(
     return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, cpu)
 
 
-def become(command: list[str], thp: Thp, *more: str) -> list[str]:
+def become(command: list[str], policy: Policy, *more: str) -> list[str]:
     """The command by which the probe becomes a program: the settings are that one's alone."""
-    return [str(probe.find()), "exec", *_FLAGS[thp], *more, "--", *command]
+    return [str(probe.find()), "exec", *_FLAGS[policy], *more, "--", *command]
 
 
 @contextmanager
 def running(
     command: list[str],
     environment: Mapping[str, str],
-    thp: Thp,
+    policy: Policy,
     *,
     cpu: int | None = None,
     stdin: int = subprocess.DEVNULL,
@@ -400,7 +402,7 @@ def running(
     more = [f"--end-with-parent={os.getpid()}"]
     more += ["--cpu", str(cpu)] if cpu is not None else []
     with subprocess.Popen(
-        become(command, thp, *more),
+        become(command, policy, *more),
         stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=stderr,

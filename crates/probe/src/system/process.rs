@@ -52,6 +52,45 @@ pub fn forgo_huge_pages(except_advised: bool) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Has the kernel take the memory of this process, and of what it becomes, from all of its nodes in turns.
+///
+/// # Errors
+/// Errors of set_mempolicy(2).
+pub fn interleave_memory() -> Result<(), Refused> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let nodes = allowed_nodes(&status);
+    // SAFETY: so many bits, which are read.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_set_mempolicy,
+            libc::MPOL_INTERLEAVE,
+            nodes.as_ptr(),
+            // One more than there are (mm/mempolicy.c, get_nodes()).
+            64 * nodes.len() + 1,
+        )
+    };
+    if result != 0 {
+        return Err(Refused::last("set_mempolicy(MPOL_INTERLEAVE)"));
+    }
+    Ok(())
+}
+
+/// The mask of nodes that a process may have memory of, in what proc_pid_status(5) says: `Mems_allowed` has groups of
+/// eight digits, the last nodes first.
+fn allowed_nodes(status: &str) -> Vec<u64> {
+    let digits: String = (status.lines())
+        .find_map(|line| line.strip_prefix("Mems_allowed:"))
+        .unwrap_or_default()
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .collect();
+    let word = |chunk: &[u8]| {
+        let text = std::str::from_utf8(chunk).unwrap_or_default();
+        u64::from_str_radix(text, 16).unwrap_or(0)
+    };
+    digits.as_bytes().rchunks(16).map(word).collect()
+}
+
 /// Binds the process to one CPU.
 ///
 /// # Errors
@@ -226,5 +265,13 @@ mod tests {
         });
         let message = dead.expect_err("no result").to_string();
         assert!(message.contains("0x300"), "{message}");
+    }
+
+    #[test]
+    fn nodes_are_those_of_the_mask() {
+        let status =
+            "Name:\tx\nMems_allowed:\t00000004,80000000,00000003\nMems_allowed_list:\t0-1\n";
+        assert_eq!(allowed_nodes(status), [0x8000_0000_0000_0003, 4]);
+        assert_eq!(allowed_nodes(""), [0u64; 0]);
     }
 }

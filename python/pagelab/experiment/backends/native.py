@@ -94,8 +94,8 @@ def values(runs: list[Run], metric: Metric) -> list[float]:
 def _run(variant: Variant, asking: Mapping[str, str]) -> Run:
     # A program that is compared with and without huge pages asks for memory alike.
     asks = {} if variant.huge_pages is None else asking
-    thp: native.Thp = "none" if variant.huge_pages is False else "own"
-    return native.run(variant.command, {**asks, **variant.environment}, thp)
+    policy: native.Policy = "none" if variant.huge_pages is False else "own"
+    return native.run(variant.command, {**asks, **variant.environment}, policy)
 
 
 def _files(command: list[str]) -> list[Path]:
