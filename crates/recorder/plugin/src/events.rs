@@ -34,8 +34,15 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
 /// A block starts outside every window; `data` is its [`left_out::step`].
 pub extern "C" fn on_counted(vcpu: c_uint, data: *mut c_void) {
     if left_out::pass(vcpu, data as u64) {
-        window::look(vcpu);
+        beyond(vcpu);
     }
+}
+
+/// A thread is beyond its allowance.
+#[cold]
+#[inline(never)]
+extern "C" fn beyond(vcpu: c_uint) {
+    window::look(ring_of(vcpu));
 }
 
 /// The data of [`on_access`]: the entry and its size.

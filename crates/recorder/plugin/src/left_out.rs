@@ -3,7 +3,8 @@
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::threads::THREADS;
+/// Linux has at most so many threads (PID_MAX_LIMIT), and QEMU numbers them from 0.
+pub const THREADS: usize = 1 << 22;
 
 /// Bits of each of the two counts, in a counter's lower bits: instructions, then accesses.
 const COUNT: u32 = 21;

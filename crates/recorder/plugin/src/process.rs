@@ -9,7 +9,7 @@ use pagelab_recorder_wire::region::{Abandoned, Ring, State};
 
 use crate::again::Again;
 use crate::ring::Use;
-use crate::{faults, guest, maps, presence, ring, threads, window};
+use crate::{faults, guest, maps, presence, ring, threads};
 
 /// No ring.
 const NONE: usize = usize::MAX;
@@ -172,7 +172,6 @@ pub fn cancel(index: usize) {
 /// This is the forked child: the rings so far are the parent's.
 pub fn become_child(index: usize, child: u32, vcpu: u32) {
     threads::clear_rings();
-    window::forked();
     DEFINITIONS.store(std::ptr::null_mut(), Ordering::Relaxed);
     NUMBER.store(child, Ordering::Relaxed);
     RESERVED.store(index, Ordering::Relaxed);

@@ -153,6 +153,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     if call == Call::Clone && result == 0 && child != NONE {
         CHILD.store(NONE, Ordering::Relaxed);
         ORDER.release();
+        window::forked();
         process::become_child(child, FORKED.load(Ordering::Relaxed), vcpu);
         return;
     }

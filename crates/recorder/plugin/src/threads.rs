@@ -5,10 +5,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
 
-use crate::left_out;
-
-/// Linux has at most so many threads (PID_MAX_LIMIT), and QEMU numbers them from 0.
-pub const THREADS: usize = 1 << 22;
+use crate::left_out::{self, THREADS};
 
 /// The ring of each virtual CPU, that is, of each thread of this process; null before its first
 /// event. Untouched pages of this table cost nothing.

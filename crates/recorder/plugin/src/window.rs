@@ -4,14 +4,13 @@
 //! accesses, so that the program runs at nearly its usual speed. To change over, QEMU throws its
 //! translations away.
 
-use std::ffi::c_uint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use pagelab_recorder_wire::region::{EARLY, Ring};
 use pagelab_recorder_wire::word::Kind;
 
-use crate::{events, faults, left_out, presence, process, qemu, ring};
+use crate::{faults, left_out, presence, process, qemu, ring};
 
 /// Blocks are translated so that they report, in this process.
 static REPORTING: AtomicU32 = AtomicU32::new(1);
@@ -71,10 +70,8 @@ pub fn say_left_out(ring: &Ring) {
 }
 
 /// Outside every window: looks whether one opens.
-#[cold]
-#[inline(never)]
-pub extern "C" fn look(vcpu: c_uint) {
-    let (ring, header) = (events::ring_of(vcpu), ring::header());
+pub fn look(ring: &Ring) {
+    let header = ring::header();
     say_left_out(ring);
     let remaining = header.left.0.load(Ordering::Acquire);
     if remaining <= EARLY && header.reporting.0.swap(1, Ordering::AcqRel) == 0 {
@@ -82,7 +79,7 @@ pub extern "C" fn look(vcpu: c_uint) {
     }
     // Less and less, so that no thread finds out late.
     let allowance = (remaining - EARLY).max(0) / 8;
-    left_out::allow(vcpu, allowance as u64);
+    left_out::allow(ring.vcpu.load(Ordering::Relaxed), allowance as u64);
     if !reporting() && faults::many() {
         presence::tell_faults(ring);
     }
