@@ -19,7 +19,13 @@ def command(*arguments: str) -> list[str]:
 
 def pagelab(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=PATIENCE
+        command(*arguments),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=PATIENCE,
+        check=False,
     )
 
 

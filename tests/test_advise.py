@@ -8,7 +8,6 @@ import math
 import os
 import random
 import re
-import shlex
 import signal
 import statistics
 import subprocess
@@ -17,6 +16,7 @@ import time
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -24,11 +24,20 @@ import canned
 import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
-from pagelab.advising import candidates, perf_stat, resident, show, verdict
+from pagelab import progress
+from pagelab.advising import candidates, perf_stat, resident, show, verdict, why
 from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Look, Resident, looking
-from pagelab.advising.trials import Program, Trial, Trials, ratio
+from pagelab.advising.trials import (
+    First,
+    Program,
+    StillRunningError,
+    Trial,
+    Trials,
+    ratio,
+)
 from pagelab.advising.trials import run as run_trials
+from pagelab.cli import advise
 from pagelab.errors import PagelabError
 from pagelab.measuring import kind, native
 from pagelab.measuring.kernel_settings import KernelSettings
@@ -127,6 +136,50 @@ def test_what_is_known_is_shown_after_each_round() -> None:
     times, low, high = map(float, re.findall(r"\d+\.\d+", lines[0])[1:])
     assert low <= times <= high
     assert low < 1.6 < high
+
+
+class _Long(Program):
+    """A program that runs for 40 seconds, as it is said."""
+
+    given: ClassVar[list[float]] = []
+
+    def first(self, kernel: KernelSettings) -> First:
+        self.given.append(self.seconds)
+        if self.seconds < 40:
+            raise StillRunningError("it runs", Look())
+        return First(Run(40.0, 0.0, 40.0, 100), Look())
+
+
+def test_before_a_long_first_run_the_model_says_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[str] = []
+    meter = progress.Quiet().meter("it", "running")
+    monkeypatch.setattr(meter, "answer", lambda short, _: shown.append(short))
+    first = advise._first(_Long(["it"], seconds=120), KernelSettings(), meter, lambda: "so far")
+    assert (first.run.wall, shown, _Long.given) == (40.0, ["so far"], [10.0, 120])
+
+
+def test_what_cannot_be_recorded_is_run_without_the_model() -> None:
+    def glimpse() -> str:
+        raise PagelabError("it is of another processor")
+
+    meter = progress.Quiet().meter("it", "running")
+    long = _Long(["it"], seconds=120)
+    assert advise._first(long, KernelSettings(), meter, glimpse).run.wall == 40
+    # Nothing is recorded where there is no time for both.
+    short = dataclasses.replace(long, seconds=15)
+    with pytest.raises(StillRunningError):
+        advise._first(short, KernelSettings(), meter, glimpse)
+
+
+@needs_recorder
+def test_the_model_has_a_glimpse_of_a_program() -> None:
+    seen = why.glimpse(["perl", "-e", "$a = 'x' x (64 << 20)"], machine="zen4")
+    found = re.fullmatch(r"so far: 2M pages (\S+) times faster than 4K .* zen4, of .*", seen)
+    assert found
+    # 64 MiB that are touched for the first time: 32 faults instead of 16,384.
+    assert float(found[1]) > 1.1
 
 
 def test_of_five_settings_that_do_nothing_none_is_advised() -> None:
@@ -531,66 +584,6 @@ def test_what_is_interrupted_within_the_first_round_says_so(tmp_path: Path) -> N
         _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in said
-
-
-# Serves a number on a Unix socket: how often it was asked, with memory of its own.
-SERVER = """
-import socket, sys
-kept = bytearray(int(sys.argv[2]) << 20)
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(sys.argv[1])
-listener.listen()
-while True:
-    peer, _ = listener.accept()
-    sum(range(200_000))
-    peer.sendall(b"42")
-    peer.close()
-"""
-ASKS = """
-import os, socket, sys
-peer = socket.socket(socket.AF_UNIX)
-peer.connect(sys.argv[1])
-print("rate:", peer.recv(9).decode())
-os.unlink(sys.argv[1])
-"""
-
-
-def _serve(tmp_path: Path, *options: str, load: str = ASKS) -> subprocess.CompletedProcess[str]:
-    place = str(tmp_path / "socket")
-    return _run(
-        *("advise", "-q", "--json", "--time", "5", "--out", str(tmp_path / "out"), *options),
-        *("--load", shlex.join([sys.executable, "-c", load, place])),
-        *("--", sys.executable, "-c", SERVER, place, "64"),
-    )
-
-
-def test_a_server_is_run_until_its_load_has_ended(tmp_path: Path) -> None:
-    done = _serve(tmp_path, "--metric", "rate: ([0-9]+)")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    runs = found["unchanged"]["runs"]
-    assert {run["rate"] for run in runs} == {42.0}
-    assert found["noise"]["median"] == 1.0
-    assert all(one["faster"]["median"] == 1.0 for one in found["tried"])
-    # Its times are known though it is ended by a signal.
-    assert all(run["user"] > 0 and run["faults"] > 16384 / 2 for run in runs)
-
-
-def test_a_server_or_load_that_fails_is_said(tmp_path: Path) -> None:
-    nothing = _serve(tmp_path, "--metric", "speed: ([0-9]+)")
-    assert nothing.returncode == 125
-    assert "nothing matches of --metric speed: ([0-9]+)" in nothing.stderr
-    assert "rate: 42" in nothing.stderr
-    ended = _run(
-        *("advise", "-q", "--time", "5", "--load", "sleep 0.1", "--", "sh", "-c", "exit 3"),
-    )
-    assert ended.returncode == 125
-    assert "sh ended with status 3 before its load had ended" in ended.stderr
-    endless = _serve(tmp_path, load="import time; time.sleep(1000)")
-    assert endless.returncode == 125
-    assert "had not ended after" in endless.stderr
-    assert _run("advise", "--metric", "x", "--", "true").returncode == 2
-    assert _run("advise", "--load", "/nothing/here", "--", "true").returncode == 127
 
 
 def test_the_programs_own_allocator_is_seen(

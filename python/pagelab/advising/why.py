@@ -10,6 +10,7 @@ from pagelab import advice, annotating, api, granted, live, units
 from pagelab.advising import perf_stat
 from pagelab.advising.candidates import UNCHANGED, Candidate
 from pagelab.annotating import By
+from pagelab.errors import InterruptedRunError
 from pagelab.machine import MachineBase
 from pagelab.measuring import kind
 from pagelab.results import Comparison, Run
@@ -19,6 +20,7 @@ from pagelab.window import OF_PROGRAMS
 _PAGES = {"always": "2M", "madvise": "madvise", "never": "4K"}
 # A program is ended after as many seconds of recording, once for each setting.
 SECONDS = 60.0
+_GLIMPSE_SECONDS = 5.0
 # Rows that are named, and the least share that makes one worth it.
 _ROWS = 3
 _WORTH = 0.1
@@ -73,8 +75,7 @@ def ask(
     Each recording ends after so many `seconds`. Raises PagelabError when it cannot be recorded.
     """
     own = _PAGES[advice.huge_pages() or "never"]
-    named = machine or kind.describe()[0]
-    described = named if isinstance(named, MachineBase) else MachineBase(named)
+    described = _described(machine)
 
     def simulated(
         environment: dict[str, str],
@@ -138,6 +139,36 @@ def ask(
         perf_stat.command(found, command),
         perf_stat.expected(found, runs),
     )
+
+
+def glimpse(command: Sequence[str], *, machine: MachineBase | str | None) -> str:
+    """A line on what 2 MiB pages would do to a program's first seconds.
+
+    Raises PagelabError when it cannot be recorded, InterruptedRunError after Ctrl-C.
+    """
+    with _output_thrown_away():
+        found = api.compare(
+            list(command),
+            ["radix"],
+            machine=_described(machine),
+            pages=["4K", "2M"],
+            window=OF_PROGRAMS,
+            seconds=_GLIMPSE_SECONDS,
+            progress=False,
+        )
+    if found.interrupted:
+        raise InterruptedRunError("interrupted before all settings had run once")
+    small, huge = found.runs
+    return (
+        f"so far: 2M pages {found.speedup(huge):.2f} times faster than 4K in the model of "
+        f"{huge.machine_name}, of its first {units.count(small.instructions)} instructions"
+    )
+
+
+def _described(machine: MachineBase | str | None) -> MachineBase:
+    """The machine that is simulated: of this processor's kind, unless another is wanted."""
+    named = machine or kind.describe()[0]
+    return named if isinstance(named, MachineBase) else MachineBase(named)
 
 
 def _modelled(

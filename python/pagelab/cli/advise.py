@@ -30,7 +30,7 @@ from pagelab.advising import (
 )
 from pagelab.advising.candidates import Candidate, Unavailable
 from pagelab.advising.leftover import Guard
-from pagelab.advising.trials import Program, StillRunningError, Trials
+from pagelab.advising.trials import First, Program, StillRunningError, Trials
 from pagelab.advising.verdict import Advice
 from pagelab.advising.why import Why
 from pagelab.cli import options
@@ -42,6 +42,9 @@ from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.progress import Meter
 
 _FILE = "advice.json"
+# A first run that takes longer is ended, for the model to say what it expects: half a minute after
+# the start there is an answer.
+_SOON = 10.0
 
 _Sites = Annotated[
     Path | None,
@@ -109,10 +112,8 @@ def advise(
     simulated = _simulated(machine, buddyinfo, explain=explain, quiet=quiet)
     recording.find(program[0])
     of_sites = named_sites.settings(sites)
-    stdin = _stdin()
     allowed = candidates.Allowed(_between(page_sizes, allow_tuning=allow_tuning), allow_tuning)
     name = Path(program[0]).name
-    console = Console(stderr=as_json or markdown or export is not None)
     with (
         jobs.ended_as_by_interrupt(),
         # Answers are shown at the bottom of a shared terminal only.
@@ -121,9 +122,12 @@ def advise(
         KernelSettings() as kernel,
         Guard() as guard,
     ):
-        one = Program(program, stdin, seconds, worked, guard)
+        one = Program(program, _stdin(), seconds, worked, guard)
         settings = partial(candidates.of, program, allowed=allowed, more=of_sites)
-        decided, found, missing = _try(one, settings, kernel, meter, expects=export is None)
+        glimpse = None if quiet or worked else partial(why.glimpse, program, machine=simulated)
+        decided, found, missing = _try(
+            one, settings, kernel, meter, expects=export is None, glimpse=glimpse
+        )
     if decided is None:
         _expect(program, seconds, found, missing, simulated, out, as_json=as_json, quiet=quiet)
         return
@@ -135,7 +139,7 @@ def advise(
             machine=simulated,
             progress=not quiet,
         )
-        memory = None if buddyinfo is None else str(buddyinfo)
+        memory = str(buddyinfo) if buddyinfo else None
         decided = replace(decided, predicted=found_why.predicted, memory=memory)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
@@ -149,7 +153,7 @@ def advise(
     elif markdown:
         typer.echo(show.markdown(decided, program, str(file)))
     else:
-        _print(decided, program, missing, kind.processor().name, file, console, found_why)
+        _print(decided, program, missing, kind.processor().name, file, Console(), found_why)
     if decided.trials.interrupted:
         raise typer.Exit(InterruptedRunError.exit_code)
 
@@ -161,15 +165,15 @@ def _try(
     meter: Meter,
     *,
     expects: bool,
+    glimpse: Callable[[], str] | None,
 ) -> tuple[Advice | None, list[Candidate], list[Unavailable]]:
     """Runs a program with all settings: the advice, and which there are.
 
     One that does not end soon enough has no advice where the model's expectation is wanted instead.
     """
     say = partial(meter.update, 0, None)
-    say(f"first run, unchanged, at most {one.seconds:.0f} s left")
     try:
-        first = one.first(kernel)
+        first = _first(one, kernel, meter, glimpse)
     except StillRunningError as error:
         if one.load is not None or error.look is None or not expects:
             raise
@@ -181,6 +185,33 @@ def _try(
 
     rounds = trials.run(one, found, kernel, one.seconds, say, first, answer)
     return verdict.decide(rounds), found, missing
+
+
+def _first(
+    one: Program, kernel: KernelSettings, meter: Meter, glimpse: Callable[[], str] | None
+) -> First:
+    """The first run of a program; before that of a long one there is a `glimpse` of the answer."""
+
+    def run(seconds: float) -> First:
+        meter.update(0, None, f"first run, unchanged, at most {seconds:.0f} s left")
+        return replace(one, seconds=seconds).first(kernel)
+
+    if glimpse and one.seconds > 2 * _SOON:
+        try:
+            return run(_SOON)
+        except StillRunningError as error:
+            computes = error.look is not None
+        if computes:
+            meter.update(0, None, "a glimpse of it by the model")
+            try:
+                seen = glimpse()
+            except InterruptedRunError:
+                raise
+            except PagelabError:
+                pass  # Runs will tell.
+            else:
+                meter.answer(seen, seen)
+    return run(one.seconds)
 
 
 def _expect(
