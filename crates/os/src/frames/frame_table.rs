@@ -353,6 +353,11 @@ impl FrameTable {
         })
     }
 
+    /// True if nothing maps any page of a block yet, or any more: it is a reservation.
+    pub(crate) fn is_only_reserved(&self, head: Pfn, order: u32) -> bool {
+        order > 0 && (0..1 << order).all(|offset| self.map_count(Pfn(head.0 + offset)) == 0)
+    }
+
     /// Takes a block of one frame out of a slot, from which it leaves memory.
     pub(crate) fn drop_slot(&mut self, pfn: Pfn, slot: u32) -> u32 {
         self.shared.drop_frame(slot);

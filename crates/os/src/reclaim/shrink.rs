@@ -243,7 +243,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Has a unit leave memory, if it may.
     pub(crate) fn evict(&mut self, head: Pfn, order: u32, kind: Kind) -> bool {
-        if self.frames.pins(head, order) {
+        if self.frames.pins(head, order) || self.frames.is_only_reserved(head, order) {
             return false;
         }
         let left = match kind {
