@@ -163,6 +163,16 @@ impl Lru {
         get(&self.executable, head)
     }
 
+    /// Has a unit that was free for its program be anonymous memory as any other, since it was used. Whether it was.
+    pub(super) fn ends_freedom(&mut self, head: Pfn, order: u32) -> bool {
+        let was = self.is_lazily_free(head);
+        if was {
+            self.set_lazily_free(head, false);
+            self.activate(head, 1 << order, Kind::Anonymous);
+        }
+        was
+    }
+
     pub(crate) fn set_lazily_free(&mut self, head: Pfn, free: bool) {
         set(&mut self.lazily_free, head, free);
     }

@@ -67,7 +67,7 @@ impl<T: PageTable> Mapper<'_, T> {
         for &kind in evictable(swaps) {
             for (head, order) in self.units_of(kind) {
                 let lru = self.lru()?;
-                if lru.take_accessed(head, order) > 0 {
+                if lru.take_accessed(head, order) > 0 && !lru.ends_freedom(head, order) {
                     let youngest = lru.generations.as_ref()?.youngest(kind);
                     lru.count_for(head, 1 << order, youngest);
                 }
@@ -245,7 +245,9 @@ impl<T: PageTable> Mapper<'_, T> {
         if kind == Kind::File && of == Kind::Anonymous || lru.take_accessed(head, order) == 0 {
             return None;
         }
-        if lru.units.list(head) == Some(isolated(of)) {
+        if lru.ends_freedom(head, order) {
+            self.counts().activated += 1 << order;
+        } else if lru.units.list(head) == Some(isolated(of)) {
             lru.set_referenced(head, true);
         } else if lru.generations.as_ref()?.youngest(of) != lru.generations.as_ref()?.counted(head)
         {
