@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from pagelab import _core, emulator, environment, files, jobs, units
 from pagelab.errors import OWN_FAILURE, PagelabError, UsageError
-from pagelab.progress import Display, up_to
+from pagelab.progress import Display, metered, up_to
 from pagelab.results import Recording
 from pagelab.window import Window as Window
 
@@ -222,19 +222,19 @@ def finish(
     Raises RecordingError when none was made. What goes wrong later is in the outcome's
     `incomplete`, and the trace is good up to there.
     """
-    meter = display.meter(output.name, "finishing")
     making = _Making()
 
     def progress(done: int, total: int | None, made: tuple[int, int] | None = None) -> bool:
         meter.update(done, None, making.text(*made) if made else "")
         return not stop.wanted
 
-    try:
-        text = jobs.in_thread(lambda: _core.finish_recording(words, output, keep_words, progress))
-    except _core.Error as error:
-        raise RecordingError(str(error)) from error
-    finally:
-        meter.finish()
+    with metered(display, output.name, "finishing") as meter:
+        try:
+            text = jobs.in_thread(
+                lambda: _core.finish_recording(words, output, keep_words, progress)
+            )
+        except _core.Error as error:
+            raise RecordingError(str(error)) from error
     return Recording.model_validate(json.loads(text) | {"limited": False, "path": output})
 
 

@@ -147,7 +147,7 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert found.beside.level.lines == 65_536
     assert 0.1 < len(asked["rounds"]) / rounds.now < 0.2
     assert (asked["below"], asked["x"]) == (8, [16, 32])
-    # Of few rounds that are undisturbed nothing is concluded: all are taken.
+    # Few undisturbed rounds say nothing: all are taken.
     few = native.measure(["true"], pages, KernelSettings(), ["2M"], 20.0, lambda _: None, watch)
     assert not few.alone
     assert len(few.small) == few.rounds
@@ -245,7 +245,7 @@ def test_a_program_is_simulated_with_what_the_core_had(tmp_path: Path) -> None:
     whole, half, turns = predicted(0.0), predicted(1.0), predicted(0.5)
     assert half.program > 1.3 * whole.program
     assert turns.program == pytest.approx(2 / (1 / whole.program + 1 / half.program))
-    # What was simulated once has no ends.
+    # A single simulation has no ends.
     assert whole.least is None
     assert turns.least == pytest.approx(whole.program)
     assert turns.most == pytest.approx(half.program)

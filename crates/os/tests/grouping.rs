@@ -107,8 +107,8 @@ impl Twin {
         assert_eq!(after, self.fixed);
     }
 
-    /// The same where less than 2 MiB of others are left. Linux looks at the first block of each list alone, whichever
-    /// it is.
+    /// Checks of a take where less than 2 MiB of others are left. Linux looks at the first block of each list
+    /// alone, whichever it is.
     fn check_mixed(
         &self,
         zone: &Range<u32>,

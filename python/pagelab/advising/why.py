@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pagelab import advice, annotating, api, granted, live, units
@@ -76,31 +77,10 @@ def ask(
     """
     own = _PAGES[advice.huge_pages() or "never"]
     described = _described(machine)
-
-    def simulated(
-        environment: dict[str, str],
-        pages: list[str],
-        machine: MachineBase = described,
-        *,
-        sites: bool = False,
-    ) -> Comparison:
-        """Comparison of page sizes, simulated while the program is recorded."""
-        with _given(environment), _output_thrown_away():
-            return api.compare(
-                list(command),
-                ["radix"],
-                machine=machine,
-                pages=pages,
-                window=OF_PROGRAMS,
-                sites=sites,
-                heat_map=sites,
-                seconds=seconds,
-                progress=progress,
-            )
-
+    simulated = partial(_compared, command, seconds=seconds, progress=progress)
     without = [one for one in candidates if one.policy == "none"]
     sizes = [own, *(["4K"] if without and own != "4K" else [])]
-    unchanged = simulated({}, sizes)
+    unchanged = simulated({}, sizes, described)
     base = next(run for run in unchanged.runs if run.pages == own)
     runs = {UNCHANGED: base}
     runs |= {one.name: run for one in without for run in unchanged.runs if run.pages == "4K"}
@@ -128,7 +108,7 @@ def ask(
             f"program does in {units.duration(seconds)} under the emulator, or of what was taken "
             "whole where its memory is larger than the last level of cache."
         )
-    by_site = simulated({}, ["4K", "2M"], sites=True)
+    by_site = simulated({}, ["4K", "2M"], described, sites=True)
     found = perf_stat.events(base.machine_name)
     return Why(
         base.machine_name,
@@ -146,23 +126,46 @@ def glimpse(command: Sequence[str], *, machine: MachineBase | str | None) -> str
 
     Raises PagelabError when it cannot be recorded, InterruptedRunError after Ctrl-C.
     """
-    with _output_thrown_away():
-        found = api.compare(
-            list(command),
-            ["radix"],
-            machine=_described(machine),
-            pages=["4K", "2M"],
-            window=OF_PROGRAMS,
-            seconds=_GLIMPSE_SECONDS,
-            progress=False,
-        )
+    found = _compared(
+        command,
+        {},
+        ["4K", "2M"],
+        _described(machine),
+        seconds=_GLIMPSE_SECONDS,
+        progress=False,
+    )
     if found.interrupted:
         raise InterruptedRunError("interrupted before all settings had run once")
     small, huge = found.runs
     return (
         f"so far: 2M pages {found.speedup(huge):.2f} times faster than 4K in the model of "
-        f"{huge.machine_name}, of its first {units.count(small.instructions)} instructions"
+        f"{huge.machine_name}, of its first {units.count(_instructions(small))} instructions"
     )
+
+
+def _compared(
+    command: Sequence[str],
+    environment: dict[str, str],
+    pages: list[str],
+    machine: MachineBase,
+    *,
+    seconds: float,
+    progress: bool,
+    sites: bool = False,
+) -> Comparison:
+    """Comparison of page sizes, simulated while the program is recorded."""
+    with _given(environment), _output_thrown_away():
+        return api.compare(
+            list(command),
+            ["radix"],
+            machine=machine,
+            pages=pages,
+            window=OF_PROGRAMS,
+            sites=sites,
+            heat_map=sites,
+            seconds=seconds,
+            progress=progress,
+        )
 
 
 def _described(machine: MachineBase | str | None) -> MachineBase:

@@ -59,13 +59,13 @@ impl Buddy {
                 self.unlink(zone, pfn, from);
                 self.set_type(pfn, from, migrate_type);
                 self.take_half(zone, pfn, from, order, tag);
-                self.count_claimed(1 << (from - PAGEBLOCK_ORDER));
+                self.note(|counts| counts.claimed += 1 << (from - PAGEBLOCK_ORDER));
                 return Some(Pfn(pfn));
             }
             let block = pfn & !(PAGEBLOCK_FRAMES - 1);
             if self.suits(zone, block, migrate_type) {
                 self.move_pageblock(zone, block, migrate_type);
-                self.count_claimed(1);
+                self.note(|counts| counts.claimed += 1);
                 return self.smallest(zone, order, migrate_type, tag);
             }
         }
@@ -85,7 +85,7 @@ impl Buddy {
     /// Takes frames out of a pageblock of the other type (`__rmqueue_steal`).
     fn steal(&mut self, zone: usize, order: u32, tag: u8) -> Option<Pfn> {
         let found = self.smallest(zone, order, 1 - type_of(tag), tag);
-        self.count_stolen(u64::from(found.is_some()));
+        self.note(|counts| counts.stolen += u64::from(found.is_some()));
         found
     }
 }

@@ -24,7 +24,6 @@ impl Buddy {
             while last.is_some_and(|last| self.region_end() <= last) {
                 self.grow_region();
             }
-            self.forget_claimed();
             return;
         }
         for block in blocks {
@@ -121,27 +120,10 @@ impl Buddy {
         }
     }
 
-    pub(super) fn count_claimed(&mut self, blocks: u64) {
+    /// Counts a change of migrate types, where there are any.
+    pub(super) fn note(&mut self, add: impl FnOnce(&mut GroupingStatistics)) {
         if let Some(types) = &mut self.pageblocks {
-            types.counts.claimed += blocks;
-        }
-    }
-
-    pub(super) fn count_stolen(&mut self, allocations: u64) {
-        if let Some(types) = &mut self.pageblocks {
-            types.counts.stolen += allocations;
-        }
-    }
-
-    pub(super) fn count_moved(&mut self, pages: u64) {
-        if let Some(types) = &mut self.pageblocks {
-            types.counts.pages_moved += pages;
-        }
-    }
-
-    fn forget_claimed(&mut self) {
-        if let Some(types) = &mut self.pageblocks {
-            types.counts.claimed = 0;
+            add(&mut types.counts);
         }
     }
 }

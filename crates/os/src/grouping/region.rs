@@ -54,7 +54,7 @@ impl Buddy {
             return None;
         }
         let found = self.smallest_of_zones(order, 1 - migrate_type, tag);
-        self.count_stolen(u64::from(found.is_some()));
+        self.note(|counts| counts.stolen += u64::from(found.is_some()));
         found
     }
 
@@ -83,16 +83,15 @@ impl Buddy {
         blocks as u32 * PAGEBLOCK_FRAMES
     }
 
-    /// Gives the region the pageblock above it.
     /// True if a frame lies in the region.
     pub(crate) fn is_in_region(&self, pfn: Pfn) -> bool {
         pfn.0 < self.region_end()
     }
 
+    /// Gives the region the pageblock above it.
     pub(super) fn grow_region(&mut self) {
         let block = self.region_end();
         self.move_pageblock(self.zone_of(block), block, UNMOVABLE);
-        self.count_claimed(1);
         if let Some(types) = &mut self.pageblocks {
             types.region += 1;
         }
@@ -104,6 +103,7 @@ impl Buddy {
             block + PAGEBLOCK_FRAMES <= self.count() && self.used_in_pageblock(Pfn(block)) == 0;
         if grows {
             self.grow_region();
+            self.note(|counts| counts.claimed += 1);
         }
         grows
     }
@@ -127,7 +127,7 @@ impl Buddy {
                 types.region -= 1;
             }
             self.move_pageblock(self.zone_of(last), last, MOVABLE);
-            self.count_claimed(1);
+            self.note(|counts| counts.claimed += 1);
         }
     }
 
@@ -193,6 +193,9 @@ impl<T: PageTable> Mapper<'_, T> {
         }
         self.effects.pages_compacted += moved;
         self.effects.shootdowns += moved.div_ceil(BATCH);
-        self.frames.buddy.count_moved(moved);
+        self.frames.buddy.note(|counts| {
+            counts.claimed += 1;
+            counts.pages_moved += moved;
+        });
     }
 }

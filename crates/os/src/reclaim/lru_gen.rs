@@ -196,7 +196,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Has a unit that was set aside leave memory, or be of the youngest generation (`shrink_folio_list`). Pages that
     /// left.
-    fn evict_or_keep(&mut self, head: Pfn, order: u32, mut kind: Kind) -> u64 {
+    fn evict_or_keep(&mut self, head: Pfn, order: u32, kind: Kind) -> u64 {
         let Some(lru) = self.lru() else {
             return 0;
         };
@@ -207,15 +207,12 @@ impl<T: PageTable> Mapper<'_, T> {
         } else if !seen && self.evict(head, order, kind) {
             return 1 << order;
         }
-        if let Some(lru) = self.lru() {
-            if used && lru.is_lazily_free(head) {
-                lru.set_lazily_free(head, false);
-                kind = Kind::Anonymous;
-            }
-            // One that could not leave was perhaps given another list, or none.
-            if lru.kind(head).is_some() {
-                lru.activate(head, 1 << order, kind);
-            }
+        // One that could not leave was perhaps given another list, or none.
+        if let Some(lru) = self.lru()
+            && !(used && lru.ends_freedom(head, order))
+            && lru.kind(head).is_some()
+        {
+            lru.activate(head, 1 << order, kind);
         }
         self.counts().activated += 1 << order;
         0

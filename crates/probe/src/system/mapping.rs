@@ -59,10 +59,10 @@ impl Mapping {
         Mapping::anonymous_aligned(len, HUGE)
     }
 
-    /// The same in huge pages, if they are wanted and the kernel gives them, or in base pages alone.
+    /// A mapping in huge pages, if they are wanted and the kernel gives them, or in base pages alone.
     ///
     /// # Errors
-    /// What mmap(2) or madvise(2) says.
+    /// Errors of mmap(2) or madvise(2).
     pub fn anonymous_in(huge: bool, len: usize) -> Result<Mapping, Refused> {
         let mapping = Mapping::anonymous_huge_aligned(len)?;
         let advice = if huge {
