@@ -106,7 +106,7 @@ def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str
     name = advice["setting"]["name"] if advice["setting"] else None
     # Settings that did nothing are alike: any will do.
     idle = [{**one, "effect": "no effect", "faster": NOTHING} for one in advice["idle"]]
-    tried = [one for one in (*engaged, *idle) if one["thp"] == "own"]
+    tried = [one for one in (*engaged, *idle) if one["policy"] == "own"]
     chosen = next((one for one in tried if one["name"] == name), tried[0])
     file = folder / f"{program.name.replace(' ', '-')}-truth.json"
     if not file.exists():
@@ -118,7 +118,7 @@ def row(program: Program, folder: Path, options: argparse.Namespace) -> list[str
     advised = direction(*between, NONE) if chosen in engaged else 0
     right = advised == direction(low, high, 0 if advised else NONE)
     predicted = None
-    if options.why and not program.load:
+    if options.why:
         model = asked(program, folder, 10, why=True)["tried"]
         predictions = {one["name"]: one["predicted"] for one in model}
         predicted = predictions.get(chosen["name"])

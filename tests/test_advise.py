@@ -12,8 +12,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +23,7 @@ import rounds
 from emulators import needs_recorder
 from pagelab import advice as kernel_advice
 from pagelab import progress
-from pagelab.advising import candidates, perf_stat, resident, show, verdict, why
+from pagelab.advising import perf_stat, resident, show, verdict, why
 from pagelab.advising.candidates import Candidate
 from pagelab.advising.resident import Look, Resident, looking
 from pagelab.advising.trials import (
@@ -43,7 +41,7 @@ from pagelab.measuring import kind, native
 from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.native import Run
 from pagelab.results import Run as Run_
-from processes import PATIENCE, alive
+from processes import PATIENCE, alive, until
 
 PAGELAB = [sys.executable, "-m", "pagelab"]
 HUGE = rounds.HUGE
@@ -263,7 +261,7 @@ def test_a_prediction_for_other_memory_does_not_disagree() -> None:
     advice = verdict.decide(rounds.made_up(random.Random(9), 2.0, 0.01))
     wrong = dataclasses.replace(advice, predicted={"huge": 1.0})
     assert len(verdict.disagreements(wrong)) == 1
-    assert not verdict.disagreements(dataclasses.replace(wrong, memory="elsewhere"))
+    assert not verdict.disagreements(dataclasses.replace(wrong, memory=Path("elsewhere")))
 
 
 def test_a_machine_that_differs_from_itself_gives_no_verdict() -> None:
@@ -296,16 +294,6 @@ def test_memory_is_seen_on_its_nodes() -> None:
         process.kill()
     assert located.total() == pytest.approx(look.found.peak, rel=0.05)
     assert look.found.remote == located.total() - max(located.values())
-
-
-@pytest.mark.parametrize(("nodes", "offered"), [("0\n", False), ("0-1\n", True), ("0,2\n", True)])
-def test_memory_is_spread_where_there_are_nodes(
-    nodes: str, offered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "has_memory").write_text(nodes)
-    monkeypatch.setattr(candidates, "_NODES", tmp_path / "has_memory")
-    found, _ = candidates.of(["true"], Look())
-    assert ("interleaved" in [one.policy for one in found]) == offered
 
 
 def test_a_program_has_the_policy_of_its_setting() -> None:
@@ -446,16 +434,9 @@ def test_nothing_is_left_when_it_is_killed(session: str, tmp_path: Path) -> None
     script = f"{session} sleep 1000 & echo $! > {file}; wait"
     command = [*PAGELAB, "advise", "-q", "--", "sh", "-c", script]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as process:
-        _wait(lambda: file.exists() and file.read_text().strip() != "")
+        until(lambda: file.exists() and file.read_text().strip() != "")
         process.send_signal(signal.SIGKILL)
-    _wait(lambda: not alive(int(file.read_text())))
-
-
-def _wait(until: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not until():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: not alive(int(file.read_text())))
 
 
 def test_the_program_runs_no_more_often_than_it_has_to(tmp_path: Path) -> None:
@@ -484,18 +465,6 @@ def test_rows_for_other_programs_are_the_rounds(tmp_path: Path) -> None:
     assert len(rows) == found["rounds"] * (len(found["tried"]) + 2)
     walls = [float(row["wall"]) for row in rows if row["setting"] == "unchanged"]
     assert walls == [run["wall"] for run in found["unchanged"]["runs"]]
-
-
-def test_tunables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1:glibc.malloc.top_pad=1")
-    monkeypatch.setattr("pagelab.advice.huge_pages", lambda: "always")
-    monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", "2.36"))
-    found, _ = candidates.of(["true"], Look())
-    wanted = next(one for one in found if "GLIBC_TUNABLES" in one.environment)
-    assert wanted.environment["GLIBC_TUNABLES"].split(":") == [
-        "glibc.malloc.arena_max=1",
-        f"glibc.malloc.top_pad={64 << 20}",
-    ]
 
 
 @needs_recorder

@@ -2,11 +2,18 @@
 
 import json
 import shlex
+import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import commands
+from emulators import needs_recorder
+from pagelab.advising import serving
+from pagelab.errors import PagelabError
 
 # Serves a number on a Unix socket: how often it was asked, with memory of its own.
 SERVER = """
@@ -21,6 +28,16 @@ while True:
     peer.sendall(b"42")
     peer.close()
 """
+# The same without memory of its own, in a program that begins sooner.
+SHORT_SERVER = """
+use IO::Socket::UNIX;
+$listener = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1);
+while ($peer = $listener->accept) {
+    $sum += $_ for 1 .. 50_000;
+    print $peer "42";
+    close $peer;
+}
+"""
 ASKS = """
 import os, socket, sys
 peer = socket.socket(socket.AF_UNIX)
@@ -30,12 +47,17 @@ os.unlink(sys.argv[1])
 """
 
 
-def _serve(tmp_path: Path, *options: str, load: str = ASKS) -> subprocess.CompletedProcess[str]:
+def _serve(
+    tmp_path: Path,
+    *options: str,
+    load: str = ASKS,
+    server: tuple[str, ...] = (sys.executable, "-c", SERVER),
+) -> subprocess.CompletedProcess[str]:
     place = str(tmp_path / "socket")
     return commands.pagelab(
         *("advise", "-q", "--json", "--time", "5", "--out", str(tmp_path / "out"), *options),
         *("--load", shlex.join([sys.executable, "-c", load, place])),
-        *("--", sys.executable, "-c", SERVER, place, "64"),
+        *("--", *server, place, "64"),
     )
 
 
@@ -66,3 +88,35 @@ def test_a_server_or_load_that_fails_is_said(tmp_path: Path) -> None:
     assert "had not ended after" in endless.stderr
     assert commands.pagelab("advise", "--metric", "x", "--", "true").returncode == 2
     assert commands.pagelab("advise", "--load", "/nothing/here", "--", "true").returncode == 127
+
+
+@needs_recorder
+def test_the_model_speaks_of_a_server_under_its_load(tmp_path: Path) -> None:
+    done = _serve(tmp_path, "--why", "-m", "zen3", server=("perl", "-e", SHORT_SERVER))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    faults = found["model"]["perf"]["expected"]["page-faults"]["unchanged"]
+    measured = statistics.median(run["faults"] for run in found["unchanged"]["runs"])
+    # What starts it has some faults of its own.
+    assert faults == pytest.approx(measured, rel=0.2)
+    # 50,000 numbers are added for each that asks, by one instruction at the very least.
+    model = json.loads((tmp_path / "out" / "model" / "result.json").read_text())
+    assert model["runs"][0]["instructions"] > 50_000
+
+
+def test_a_load_that_never_begins_or_fails_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        pytest.raises(PagelabError, match="opened no socket"),
+        serving.working(serving.parse(["true"], None)),
+    ):
+        pass
+    monkeypatch.setattr(serving, "_STARTING_SECONDS", 0)
+    server = [sys.executable, "-c", SERVER, str(tmp_path / "socket"), "0"]
+    with (
+        pytest.raises(PagelabError, match="false ended with status 1"),
+        serving.working(serving.parse(["false"], None)),
+    ):
+        ended = subprocess.run(server, check=False)
+    assert ended.returncode == -signal.SIGTERM

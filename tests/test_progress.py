@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from pagelab import progress
+from processes import until
 
 
 def test_the_time_left_follows_from_the_rate() -> None:
@@ -106,3 +107,23 @@ def test_what_is_known_is_below_the_line() -> None:
     assert "\033[9;1H\033[2K\033[7meach design has a line, and this one has more" in written
     cleared = "".join(f"\033[{row};1H\033[2K" for row in (8, 9, 10))
     assert written.endswith(f"\0337\033[r{cleared}\0338")
+
+
+def test_the_seconds_that_are_left_are_said_anew() -> None:
+    said: list[str] = []
+
+    class Meter(progress._QuietMeter):
+        def update(self, done: int, total: int | None, instead: str = "") -> None:
+            said.append(instead)
+
+    with progress.counting_down(Meter(), 100) as say:
+        say("first run")
+        until(lambda: len(said) > 2)
+        say("round 1")
+    assert said[0] == "first run, at most 100 s left"
+    doing, left = zip(*(text.split(", at most ") for text in said), strict=True)
+    assert doing == ("first run",) * (len(said) - 1) + ("round 1",)
+    assert [int(text.split()[0]) for text in left] == sorted(
+        (int(text.split()[0]) for text in left), reverse=True
+    )
+    assert left[-1] != left[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Protocol
 
 from rich.console import Console
@@ -60,6 +60,34 @@ def metered(display: Display, name: str, verb: str) -> Iterator[Meter]:
         yield meter
     finally:
         meter.finish()
+
+
+@contextmanager
+def counting_down(meter: Meter, seconds: float) -> Iterator[Callable[[str], None]]:
+    """A function that says on the meter what is done now, with what is left of so many seconds.
+
+    That is shown anew each second, until the block ends.
+    """
+    until = time.monotonic() + seconds
+    now, ended = [""], Event()
+
+    def say(doing: str) -> None:
+        now[0] = doing
+        left = max(0.0, until - time.monotonic())
+        meter.update(0, None, f"{doing}, at most {left:.0f} s left")
+
+    def tick() -> None:
+        while not ended.wait(1.0):
+            if now[0]:
+                say(now[0])
+
+    thread = Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield say
+    finally:
+        ended.set()
+        thread.join()
 
 
 class _QuietMeter:
@@ -186,6 +214,7 @@ class BottomLine:
 
     def __init__(self, console: Console) -> None:
         self._file = console.file
+        self._lock = Lock()
         self._rows = 0
         self._height = 0
 
@@ -201,21 +230,26 @@ class BottomLine:
         lines = [text[: columns - 1]]
         for line in more.splitlines():
             lines += textwrap.wrap(line, columns - 1, drop_whitespace=False)
+        with self._lock:
+            self._write(self._drawn(lines, rows))
+
+    def _drawn(self, lines: list[str], rows: int) -> str:
+        """Text that shows lines in a terminal of so many rows; none in one that is too low."""
         height = max(len(lines), self._height)
         if rows < height + 2:
-            return
+            return ""
         begin = ""
         if (rows, height) != (self._rows, self._height):
             # Line feeds first: the cursor may be on a line that is taken away.
             taken = height - (self._height if rows == self._rows else 0)
             begin = "\n" * taken + f"\0337\033[1;{rows - height}r\0338\033[{taken}A"
             self._rows, self._height = rows, height
-        lines += [""] * (height - len(lines))
+        blank = [""] * (height - len(lines))
         shown = (
             f"\033[{rows - height + 1 + at};1H\033[2K\033[7m{line}\033[0m"
-            for at, line in enumerate(lines)
+            for at, line in enumerate([*lines, *blank])
         )
-        self._write(f"{begin}\0337{''.join(shown)}\0338")
+        return f"{begin}\0337{''.join(shown)}\0338"
 
     def close(self) -> None:
         """Gives the lines back."""

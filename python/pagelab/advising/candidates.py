@@ -1,9 +1,11 @@
 """Settings that a user can have for one program without building it anew, and root for all."""
 
+import mmap
 import os
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,6 +95,7 @@ def of(
         found += _for_who_asks(command)
     else:
         found += _for_all()
+    found += _of_go(command)
     found.append(
         Candidate("malloc: keeps memory", "malloc keeps what is freed", _tunables(_KEEPING))
     )
@@ -204,6 +207,28 @@ def _of_runtime(command: list[str]) -> Iterator[Candidate]:
     if program in ("node", "nodejs"):
         options = _added("NODE_OPTIONS", "--use-largepages=silent")
         yield Candidate("Node: huge code", "Node's code is in huge pages", options)
+
+
+def _of_go(command: list[str]) -> Iterator[Candidate]:
+    """Variables of Go's runtime (package runtime, "Environment Variables"), which has no malloc."""
+    if not _built_by_go(shutil.which(command[0]) or command[0]):
+        return
+    if "GOGC" not in os.environ:
+        words = "Go's heap may grow to three times what is used, not two, before it is collected"
+        yield Candidate("Go: larger heap", words, {"GOGC": "200"})
+    lazily = {"GODEBUG": f"{os.environ.get('GODEBUG', '')},madvdontneed=0".lstrip(",")}
+    yield Candidate("Go: frees lazily", "Go's free pages stay until the kernel wants them", lazily)
+
+
+def _built_by_go(program: str) -> bool:
+    """True if a file has what Go's linker leaves in each program (debug/buildinfo)."""
+    with (
+        suppress(OSError, ValueError),
+        Path(program).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        return mapped.find(b"\xff Go buildinf:") >= 0
+    return False
 
 
 def _tunables(wanted: str) -> dict[str, str]:

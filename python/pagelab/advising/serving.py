@@ -7,9 +7,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 from pagelab.advising.resident import descendants
 from pagelab.environment import given
@@ -21,6 +22,7 @@ from pagelab.measuring.native import Run
 # come too early, and is tried again.
 _STARTING_SECONDS = 20.0
 _BETWEEN_TRIES = 0.1
+_BETWEEN_LOOKS = 0.1
 # A server is asked to end, and made to after so long.
 _ENDING_SECONDS = 10.0
 
@@ -96,7 +98,7 @@ def _worked(
     """When the load began that did not fail, and what it has printed."""
     first = time.monotonic()
     while time.monotonic() < first + _STARTING_SECONDS and not (
-        _has_ended(server) or _listens(server.pid)
+        _has_ended(server) or _listener(server.pid)
     ):
         time.sleep(_BETWEEN_TRIES)
     while True:
@@ -112,13 +114,55 @@ def _worked(
         if status == 0:
             return begin, output
         if time.monotonic() - first > _STARTING_SECONDS:
-            end = output.strip()[-200:]
-            raise PagelabError(f"the load {load.command[0]} ended with status {status}: {end}")
+            raise PagelabError(_failed(load, status, output))
         time.sleep(_BETWEEN_TRIES)
 
 
-def _listens(pid: int) -> bool:
-    """True if a process, or one that it has started, has a socket that others can connect to."""
+@contextmanager
+def working(load: Load) -> Iterator[None]:
+    """Works a server that the block starts, once it listens, and asks it to end when that is done.
+
+    The load is ended with the block, if that is sooner. Raises PagelabError after a block in which
+    it could not begin, or failed each time.
+    """
+    ended = Event()
+    failure = ["the server opened no socket that --load could connect to"]
+
+    def work() -> None:
+        first = None
+        while not ended.wait(_BETWEEN_TRIES):
+            server = _listener(os.getpid())
+            if server is None:
+                continue
+            first = first or time.monotonic()
+            status, output = _run(load, math.inf, ended)
+            if status and _listener(os.getpid()) is not None:
+                failure[:] = [_failed(load, status, output)]
+                if time.monotonic() - first <= _STARTING_SECONDS:
+                    continue
+            else:
+                failure.clear()
+            with suppress(ProcessLookupError):
+                os.kill(server, signal.SIGTERM)
+            return
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    if failure:
+        raise PagelabError(failure[0])
+
+
+def _failed(load: Load, status: int, output: str) -> str:
+    return f"the load {load.command[0]} ended with status {status}: {output.strip()[-200:]}"
+
+
+def _listener(pid: int) -> int | None:
+    """A process, or one that it has started, that has a socket which others can connect to."""
     folder = Path(f"/proc/{pid}/net")
     # Columns and values of proc_pid_net(5): the state of TCP's listeners, the flag of Unix ones.
     listening = {
@@ -131,10 +175,14 @@ def _listens(pid: int) -> bool:
         for row in map(str.split, _read(folder / name).splitlines()[1:])
         if row[column] == value
     }
-    return any(
-        target.startswith("socket:[") and target[8:-1] in listening
-        for process in descendants(pid)
-        for target in _files(process)
+    return next(
+        (
+            process
+            for process in descendants(pid)
+            for target in _files(process)
+            if target.startswith("socket:[") and target[8:-1] in listening
+        ),
+        None,
     )
 
 
@@ -153,8 +201,12 @@ def _read(file: Path) -> str:
         return ""
 
 
-def _run(load: Load, seconds: float) -> tuple[int, str]:
-    """Status and output of a load; it is killed after so many seconds."""
+def _run(load: Load, seconds: float, ended: Event | None = None) -> tuple[int, str]:
+    """Status and output of a load; it is killed when something has `ended`.
+
+    Raises PagelabError when it takes longer than so many seconds.
+    """
+    over = time.monotonic() + seconds
     with subprocess.Popen(
         load.command,
         stdin=subprocess.DEVNULL,
@@ -164,17 +216,22 @@ def _run(load: Load, seconds: float) -> tuple[int, str]:
         process_group=0,
     ) as process:
         try:
-            output, _ = process.communicate(timeout=seconds)
-        except BaseException as error:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise PagelabError(
-                    f"the load {load.command[0]} had not ended after {seconds:.0f} s: give it more "
-                    "with --time, or less to do"
-                ) from error
-            raise
-    return process.returncode, output.decode(errors="replace")
+            while True:
+                try:
+                    output, _ = process.communicate(timeout=_BETWEEN_LOOKS)
+                    return process.returncode, output.decode(errors="replace")
+                except subprocess.TimeoutExpired:
+                    if ended is not None and ended.is_set():
+                        return 0, ""
+                    if time.monotonic() > over:
+                        raise PagelabError(
+                            f"the load {load.command[0]} had not ended after {seconds:.0f} s: give "
+                            "it more with --time, or less to do"
+                        ) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

@@ -379,7 +379,6 @@ def run(
     idle: dict[str, Trial] = {}
     seen: dict[str, Look] = {}
     known = {} if first is None else {UNCHANGED: first}
-    begin = time.monotonic()
 
     def one(trial: Trial) -> Run:
         if had := known.pop(trial.candidate.name, None):
@@ -387,7 +386,7 @@ def run(
             return had.run
         warm_up = trial.candidate.name not in seen
         if warm_up:
-            tell(f"first run, {trial.candidate.name}")
+            say(f"first run, {trial.candidate.name}")
         kernel.set(trial.candidate.kernel)
         found = program.run(trial.candidate, seen)
         if not warm_up:
@@ -420,14 +419,10 @@ def run(
         names = trials.keys() - settled
         return [*names] if names > {UNCHANGED, AGAIN} else []
 
-    def tell(line: str) -> None:
-        left = max(0.0, budget - (time.monotonic() - begin))
-        say(f"{line}, at most {left:.0f} s left")
-
     interrupted = False
     settings = {name: partial(one, trial) for name, trial in trials.items()}
     try:
-        native.interleave(settings, left, budget, tell, patience=1, worth=worth)
+        native.interleave(settings, left, budget, say, patience=1, worth=worth)
     except KeyboardInterrupt:
         interrupted = True
     if not all(trial.runs for trial in trials.values()):

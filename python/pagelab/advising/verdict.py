@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from pagelab import advice, units
@@ -45,7 +46,7 @@ class Advice:
     verdicts: list[Verdict]
     noise: Ratio
     predicted: dict[str, float] = field(default_factory=dict)
-    memory: str | None = None
+    memory: Path | None = None
     """The /proc/buddyinfo by which the model's memory began, which is not this machine's."""
 
     @property

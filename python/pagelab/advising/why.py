@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from pagelab import advice, annotating, api, granted, live, units
 from pagelab.advising import perf_stat
 from pagelab.advising.candidates import UNCHANGED, Candidate
+from pagelab.advising.serving import Load, working
 from pagelab.annotating import By
 from pagelab.errors import InterruptedRunError
 from pagelab.machine import MachineBase
@@ -70,14 +71,16 @@ def ask(
     machine: MachineBase | str | None,
     progress: bool,
     seconds: float = SECONDS,
+    load: Load | None = None,
 ) -> Why:
     """Records the program as it is and with each setting, and simulates it on a machine.
 
-    Each recording ends after so many `seconds`. Raises PagelabError when it cannot be recorded.
+    A `load` makes it a server, which ends when that has. Each recording ends after so many
+    `seconds`. Raises PagelabError when it cannot be recorded.
     """
     own = _PAGES[advice.huge_pages() or "never"]
     described = _described(machine)
-    simulated = partial(_compared, command, seconds=seconds, progress=progress)
+    simulated = partial(_compared, command, seconds=seconds, progress=progress, load=load)
     without = [one for one in candidates if one.policy == "none"]
     sizes = [own, *(["4K"] if without and own != "4K" else [])]
     unchanged = simulated({}, sizes, described)
@@ -152,9 +155,11 @@ def _compared(
     seconds: float,
     progress: bool,
     sites: bool = False,
+    load: Load | None = None,
 ) -> Comparison:
     """Comparison of page sizes, simulated while the program is recorded."""
-    with _given(environment), _output_thrown_away():
+    worked = nullcontext() if load is None else working(load)
+    with _given(environment), _output_thrown_away(), worked:
         return api.compare(
             list(command),
             ["radix"],

@@ -108,7 +108,7 @@ def advise(
     ends with the answer so far.
     """
     store.check(out)
-    worked = _load(load, metric, explain=explain)
+    worked = _load(load, metric)
     simulated = _simulated(machine, buddyinfo, explain=explain, quiet=quiet)
     recording.find(program[0])
     of_sites = named_sites.settings(sites)
@@ -138,9 +138,9 @@ def advise(
             [one.trial.candidate for one in decided.verdicts],
             machine=simulated,
             progress=not quiet,
+            load=worked,
         )
-        memory = str(buddyinfo) if buddyinfo else None
-        decided = replace(decided, predicted=found_why.predicted, memory=memory)
+        decided = replace(decided, predicted=found_why.predicted, memory=buddyinfo)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
     result = show.as_json(decided, program, missing, _host(), found_why, str(file))
@@ -171,7 +171,6 @@ def _try(
 
     One that does not end soon enough has no advice where the model's expectation is wanted instead.
     """
-    say = partial(meter.update, 0, None)
     try:
         first = _first(one, kernel, meter, glimpse)
     except StillRunningError as error:
@@ -183,7 +182,8 @@ def _try(
     def answer(known: Trials) -> None:
         meter.answer(*show.so_far(known))
 
-    rounds = trials.run(one, found, kernel, one.seconds, say, first, answer)
+    with progress.counting_down(meter, one.seconds) as say:
+        rounds = trials.run(one, found, kernel, one.seconds, say, first, answer)
     return verdict.decide(rounds), found, missing
 
 
@@ -193,8 +193,9 @@ def _first(
     """The first run of a program; before that of a long one there is a `glimpse` of the answer."""
 
     def run(seconds: float) -> First:
-        meter.update(0, None, f"first run, unchanged, at most {seconds:.0f} s left")
-        return replace(one, seconds=seconds).first(kernel)
+        with progress.counting_down(meter, seconds) as say:
+            say("first run, unchanged")
+            return replace(one, seconds=seconds).first(kernel)
 
     if glimpse and one.seconds > 2 * _SOON:
         try:
@@ -317,14 +318,12 @@ def _print_where(found: Why, program: list[str], model: Path, console: Console) 
         typer.echo(f"  {again}")
 
 
-def _load(load: str | None, metric: str | None, *, explain: bool) -> serving.Load | None:
+def _load(load: str | None, metric: str | None) -> serving.Load | None:
     """The load of a server. Raises UsageError where the options do not go together."""
     if load is None:
         if metric is not None:
             raise UsageError("--metric is of what --load prints")
         return None
-    if explain:
-        raise UsageError("--why records a program alone, without --load")
     try:
         command = shlex.split(load)
     except ValueError as error:
