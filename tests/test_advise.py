@@ -36,7 +36,7 @@ from pagelab.advising.trials import (
 )
 from pagelab.advising.trials import run as run_trials
 from pagelab.cli import advise
-from pagelab.errors import PagelabError
+from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import kind, native
 from pagelab.measuring.kernel_settings import KernelSettings
 from pagelab.measuring.native import Run
@@ -156,6 +156,18 @@ def test_before_a_long_first_run_the_model_says_something(
     monkeypatch.setattr(meter, "answer", lambda short, _: shown.append(short))
     first = advise._first(_Long(["it"], seconds=120), KernelSettings(), meter, lambda: "so far")
     assert (first.run.wall, shown, _Long.given) == (40.0, ["so far"], [10.0, 120])
+
+
+def test_interrupted_before_it_has_run_the_answer_is_the_models() -> None:
+    class Interrupted(Program):
+        def first(self, kernel: KernelSettings) -> First:
+            if self.seconds == 120:
+                raise KeyboardInterrupt
+            raise StillRunningError("it runs", Look())
+
+    meter = progress.Quiet().meter("it", "running")
+    with pytest.raises(InterruptedRunError, match="before it had run once; so far: faster"):
+        advise._first(Interrupted(["it"]), KernelSettings(), meter, lambda: "so far: faster")
 
 
 def test_what_cannot_be_recorded_is_run_without_the_model() -> None:

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -37,6 +38,12 @@ class Load:
 
     command: list[str]
     metric: re.Pattern[str] | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The options of `advise` that say it."""
+        metric = [] if self.metric is None else ["--metric", self.metric.pattern]
+        return ["--load", shlex.join(self.command), *metric]
 
     def rate(self, output: str) -> float | None:
         """The figure in what it has printed. Raises PagelabError without one."""

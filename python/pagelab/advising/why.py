@@ -43,6 +43,8 @@ class Why:
     """The command line of `perf stat` that shows it."""
     expected: dict[str, dict[str, float]]
     """Its counts by event and setting."""
+    load: Load | None = None
+    """The server's, of a server."""
 
     def where(self) -> list[str]:
         """Sentences on the functions that walks and faults are in."""
@@ -121,6 +123,7 @@ def ask(
         notes,
         perf_stat.command(found, command),
         perf_stat.expected(found, runs),
+        load,
     )
 
 

@@ -197,6 +197,7 @@ def _first(
             say("first run, unchanged")
             return replace(one, seconds=seconds).first(kernel)
 
+    seen = ""
     if glimpse and one.seconds > 2 * _SOON:
         try:
             return run(_SOON)
@@ -212,7 +213,12 @@ def _first(
                 pass  # Runs will tell.
             else:
                 meter.answer(seen, seen)
-    return run(one.seconds)
+    try:
+        return run(one.seconds)
+    except KeyboardInterrupt:
+        if not seen:
+            raise
+        raise InterruptedRunError(f"interrupted before it had run once; {seen}") from None
 
 
 def _expect(
@@ -313,9 +319,10 @@ def _print_where(found: Why, program: list[str], model: Path, console: Console) 
         return
     whose.show(gains, console)
     if advice.huge_pages() == "madvise":
-        again = shlex.join(["pagelab", "advise", "--sites", str(model), "--", *program])
+        served = found.load.options if found.load else []
+        again = ["pagelab", "advise", "--sites", str(model), *served, "--", *program]
         console.print("To try them in the memory of these alone:", highlight=False)
-        typer.echo(f"  {again}")
+        typer.echo(f"  {shlex.join(again)}")
 
 
 def _load(load: str | None, metric: str | None) -> serving.Load | None:
