@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import canned
 import commands
 from emulators import needs_recorder
-from pagelab.advising import serving
+from pagelab import results
+from pagelab.advising import serving, why
 from pagelab.errors import PagelabError
+from pagelab.measuring.native import Run
 
 # Serves a number on a Unix socket: how often it was asked, with memory of its own.
 SERVER = """
@@ -120,3 +123,16 @@ def test_a_load_that_never_begins_or_fails_is_said(
     ):
         ended = subprocess.run(server, check=False)
     assert ended.returncode == -signal.SIGTERM
+
+
+def test_time_that_the_model_has_not_is_said() -> None:
+    base = results.Run.model_validate(canned.run("radix"))
+    known = base.share("faults") + base.share("zeroing")
+
+    def said(share: float) -> list[str]:
+        runs = [Run(user=1 - share, system=share, wall=1.0, faults=100)] * 3
+        return [*why._in_kernel(runs, base)]
+
+    assert said(known) == said(known + 0.05) == [*why._in_kernel([], base)] == []
+    (sentence,) = said(0.6)
+    assert f"takes 60% of the program's time here, and {known:.0%} in the model" in sentence

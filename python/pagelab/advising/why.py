@@ -1,6 +1,7 @@
 """A program's walks and faults by function, and the model's predictions for each setting."""
 
 import os
+import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pagelab.annotating import By
 from pagelab.errors import InterruptedRunError
 from pagelab.machine import MachineBase
 from pagelab.measuring import kind
+from pagelab.measuring.native import Run as Measured
 from pagelab.results import Comparison, Run
 from pagelab.window import OF_PROGRAMS
 
@@ -74,11 +76,13 @@ def ask(
     progress: bool,
     seconds: float = SECONDS,
     load: Load | None = None,
+    measured: Sequence[Measured] = (),
 ) -> Why:
     """Records the program as it is and with each setting, and simulates it on a machine.
 
-    A `load` makes it a server, which ends when that has. Each recording ends after so many
-    `seconds`. Raises PagelabError when it cannot be recorded.
+    What it spends in the kernel is compared with runs that were `measured`. A `load` makes it a
+    server, which ends when that has. Each recording ends after so many `seconds`. Raises
+    PagelabError when it cannot be recorded.
     """
     own = _PAGES[advice.huge_pages() or "never"]
     described = _described(machine)
@@ -113,6 +117,7 @@ def ask(
             f"program does in {units.duration(seconds)} under the emulator, or of what was taken "
             "whole where its memory is larger than the last level of cache."
         )
+    notes += _in_kernel(measured, base)
     by_site = simulated({}, ["4K", "2M"], described, sites=True)
     found = perf_stat.events(base.machine_name)
     return Why(
@@ -125,6 +130,18 @@ def ask(
         perf_stat.expected(found, runs),
         load,
     )
+
+
+def _in_kernel(measured: Sequence[Measured], base: Run) -> Iterator[str]:
+    """A sentence where the program spends more in the kernel than the model knows of."""
+    shares = [run.system / (run.user + run.system) for run in measured if run.user + run.system]
+    share = statistics.median(shares) if shares else 0.0
+    known = base.share("faults") + base.share("zeroing")
+    if share > known + _WORTH:
+        yield (
+            f"The kernel takes {share:.0%} of the program's time here, and {known:.0%} in the "
+            "model, which has no time of system calls: settings change less than it says."
+        )
 
 
 def glimpse(command: Sequence[str], *, machine: MachineBase | str | None) -> str:

@@ -133,13 +133,7 @@ def advise(
         return
     found_why = None
     if explain and not decided.trials.interrupted:
-        found_why = why.ask(
-            program,
-            [one.trial.candidate for one in decided.verdicts],
-            machine=simulated,
-            progress=not quiet,
-            load=worked,
-        )
+        found_why = _ask_why(decided, one, simulated, quiet=quiet)
         decided = replace(decided, predicted=found_why.predicted, memory=buddyinfo)
     directory = store.directory(out, f"advise-{name}")
     file = directory / _FILE
@@ -219,6 +213,19 @@ def _first(
         if not seen:
             raise
         raise InterruptedRunError(f"interrupted before it had run once; {seen}") from None
+
+
+def _ask_why(
+    decided: Advice, one: Program, machine: MachineBase | str | None, *, quiet: bool
+) -> Why:
+    return why.ask(
+        one.command,
+        [tried.trial.candidate for tried in decided.verdicts],
+        machine=machine,
+        progress=not quiet,
+        load=one.load,
+        measured=decided.trials.base.runs,
+    )
 
 
 def _expect(
