@@ -6,6 +6,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pagelab_recorder_wire::region::RINGS;
+
 use crate::following::Following;
 use crate::launch::told;
 use crate::output::{Output, Sink};
@@ -134,6 +136,7 @@ fn play_all<S: Sink + 'static>(
     let output = Output::new(sink, head.with_code);
     let mut recording = Recording::new(&shared, windows, output, head.pid, head.began);
     let mut ended = None;
+    let mut gone = Vec::new();
     let read = loop {
         if stopping(player.bytes(), &|| recording.progress()) {
             break Err(Stop::Asked);
@@ -144,11 +147,13 @@ fn play_all<S: Sink + 'static>(
             Err(why) => break Err(Stop::Words(why)),
         };
         let done = match step {
-            Event::Round => rounds(player, &shared, &mut recording),
-            // Children are known then that it had not come to tell of.
-            Event::Gone { process, status } => rounds(player, &shared, &mut recording)
-                .and_then(|()| recording.gone(process, status))
-                .and_then(|()| rounds(player, &shared, &mut recording)),
+            Event::Round => bury(player, &shared, &mut recording, &mut gone),
+            // Each has had a ring, of which there are no more at a time.
+            Event::Gone { .. } if gone.len() == RINGS => break Err(Stop::Words(Unread::Damaged)),
+            Event::Gone { process, status } => {
+                gone.push((process, status));
+                bury(player, &shared, &mut recording, &mut gone)
+            }
             Event::End { signal, number } => {
                 ended = Some(if signal {
                     Ended::Signal(number)
@@ -189,6 +194,25 @@ enum Stop {
     Asked,
     Words(Unread),
     Sink(io::Error),
+}
+
+/// Reads what there is, and ends processes that are gone: of those that end at about the same time one may be unknown
+/// until the end of another is told, for which whoever forks it has waited.
+fn bury<S: Sink + 'static>(
+    player: &mut Player,
+    shared: &Shared,
+    recording: &mut Recording<'_, S>,
+    gone: &mut Vec<(u32, i32)>,
+) -> io::Result<()> {
+    loop {
+        rounds(player, shared, recording)?;
+        let known = |&(process, _): &(u32, i32)| recording.knows(process);
+        let Some(known) = gone.iter().position(known) else {
+            return Ok(());
+        };
+        let (process, status) = gone.remove(known);
+        recording.gone(process, status)?;
+    }
 }
 
 /// Reads what is in the rings, and what had no room in them.

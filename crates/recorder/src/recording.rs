@@ -115,6 +115,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
     }
 
+    /// True if something was read that says that there is this process.
+    pub(crate) fn knows(&self, process: u32) -> bool {
+        self.processes.contains_key(&process)
+    }
+
     /// The earliest epoch of which something can be read.
     fn earliest(&self) -> Option<u64> {
         self.rings

@@ -56,6 +56,8 @@ enum Act {
         at: u32,
         bytes: u16,
     },
+    /// Waits for the last process that was forked.
+    Waits,
     /// Maps memory: the epoch moves.
     Maps {
         at: u32,
@@ -254,6 +256,10 @@ impl<'a> Program<'a> {
                 words.extend(call(60, [0; 6]));
                 words.push(Kind::ThreadEnd.word(0));
             }
+            Act::Waits => {
+                words.extend(call(61, [0; 6]));
+                words.extend(returns(61, self.next.into()));
+            }
             Act::Skips(count) => {
                 words.extend([Kind::Skipped.word(0), 2 * u64::from(count), count.into()])
             }
@@ -334,21 +340,27 @@ fn at_once(rounds: &Rounds, window: Window) -> Vec<Batch> {
 
 /// The file that a drain makes of it.
 fn drained(rounds: &Rounds, window: Window) -> Vec<u8> {
+    drained_by(window, |drain, program| {
+        for round in rounds {
+            for &(thread, act) in round {
+                program.act(thread, act);
+            }
+            drain.round().unwrap();
+            drain.write().unwrap();
+        }
+        // Other processes have no number that any has: they are not gone.
+        drain.gone(0, 3).unwrap();
+        drain.round().unwrap();
+    })
+}
+
+/// The file that a drain makes of a program that does this.
+fn drained_by(window: Window, work: impl FnOnce(&mut Drain<'_>, &mut Program<'_>)) -> Vec<u8> {
     let shared = memory();
     let path = temporary();
     let writer = FrameWriter::new(File::create(&path).unwrap(), &head(window).bytes()).unwrap();
     let mut drain = Drain::new(&shared, writer, u32::MAX, None);
-    let mut program = Program::new(&shared);
-    for round in rounds {
-        for &(thread, act) in round {
-            program.act(thread, act);
-        }
-        drain.round().unwrap();
-        drain.write().unwrap();
-    }
-    // Other processes have no number that any has: they are not gone.
-    drain.gone(0, 3).unwrap();
-    drain.round().unwrap();
+    work(&mut drain, &mut Program::new(&shared));
     drain.finish(Ended::Status(3)).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(path).unwrap();
@@ -405,6 +417,41 @@ fn windows() -> impl Strategy<Value = Window> {
             ..Window::default()
         }),
     ]
+}
+
+/// A parent waits for a child and forks another; that both are gone is noticed at once, the other first.
+#[test]
+fn children_that_end_together_are_whole_in_any_order() {
+    let made_in_order = |ends: [u32; 2]| {
+        let file = drained_by(Window::default(), |drain, program| {
+            for child in [1, 2] {
+                let execute = Act::Execute {
+                    block: 0,
+                    times: 9,
+                    at: 100,
+                    step: 8,
+                    less: 0,
+                };
+                program.act(0, Act::Clones { process: true });
+                program.act(child, execute);
+                program.act(child, Act::Ends);
+                program.act(0, Act::Waits);
+            }
+            drain.round().unwrap();
+            for child in ends {
+                drain.gone(child, 0).unwrap();
+            }
+            drain.gone(0, 3).unwrap();
+        });
+        let (batches, incomplete) = made(Cursor::new(file)).unwrap();
+        assert_eq!(incomplete, None);
+        events(&batches)
+    };
+    let expected = made_in_order([1, 2]);
+    let of_second = expected.iter().filter(|event| event.starts_with("2 "));
+    // Nine times a load, a store and what is between them, an instruction fetch each, and its end.
+    assert!(of_second.count() > 9 * 2);
+    assert_eq!(made_in_order([2, 1]), expected);
 }
 
 proptest! {
