@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Runs a command, and leaves the kernel's counters from before and after it in FOLDER: lines of
- * a name and a number, from /proc/vmstat and of each folio size. The file "command" has its exit
- * status (124 if it was stopped after SECONDS), and the faults of it and of all that it waited
- * for, from its exec on.
+ * a name and a number, from /proc/vmstat, of khugepaged and of each folio size. The file "command"
+ * has its exit status (124 if it was stopped after SECONDS), and the faults of it and of all that
+ * it waited for, from its exec on; under bwmfs also the pages that it got of each node, where the
+ * first is the first of a round. "vdso" are the bytes of the vdso and its data.
  *
  * Usage: counters FOLDER SECONDS COMMAND ARGS
  */
@@ -20,6 +21,8 @@
 #include <unistd.h>
 
 #define STATISTICS	"/sys/kernel/mm/transparent_hugepage/hugepages-*/stats/*"
+#define KHUGEPAGED	"/sys/kernel/mm/transparent_hugepage/khugepaged/"
+#define BWMFS		"/sys/fs/bwmfs/*/"
 #define STOPPED		124
 
 static const char *folder;
@@ -60,6 +63,8 @@ static void counters(const char *to)
 	size_t i;
 
 	copy(file, "/proc/vmstat", "");
+	copy(file, KHUGEPAGED "pages_collapsed", "khugepaged/pages_collapsed ");
+	copy(file, KHUGEPAGED "full_scans", "khugepaged/full_scans ");
 	if (!glob(STATISTICS, 0, NULL, &sizes)) {
 		for (i = 0; i < sizes.gl_pathc; i++) {
 			snprintf(name, sizeof(name), "%s ",
@@ -93,6 +98,56 @@ static void guard(int signal)
 		closedir(proc);
 }
 
+/* A file of the first mount of bwmfs, or -1 if there is none. */
+static int of_bwmfs(const char *pattern, int flags)
+{
+	glob_t found;
+	int fd = -1;
+
+	if (!glob(pattern, 0, NULL, &found)) {
+		fd = open(found.gl_pathv[0], flags);
+		globfree(&found);
+	}
+	return fd;
+}
+
+static void get(int fd, char *text, size_t size)
+{
+	ssize_t length = fd < 0 ? 0 : pread(fd, text, size - 1, 0);
+
+	text[length > 0 ? length : 0] = 0;
+}
+
+/* Lines of the pages that nodes gave in between: "3:2" and "6:4" are 3 and 2. */
+static void placed(FILE *file, char *before, char *after)
+{
+	char *then, *now, *rest[2];
+	int node;
+
+	then = strtok_r(before, ":\n", &rest[0]);
+	now = strtok_r(after, ":\n", &rest[1]);
+	for (node = 0; then && now; node++) {
+		fprintf(file, "placed/%d %ld\n", node, atol(now) - atol(then));
+		then = strtok_r(NULL, ":\n", &rest[0]);
+		now = strtok_r(NULL, ":\n", &rest[1]);
+	}
+}
+
+static unsigned long vdso(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long start, end, bytes = 0;
+	char line[512];
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if ((strstr(line, "[vdso]") || strstr(line, "[vvar")) &&
+		    sscanf(line, "%lx-%lx", &start, &end) == 2)
+			bytes += end - start;
+	if (maps)
+		fclose(maps);
+	return bytes;
+}
+
 static void stop(int signal)
 {
 	(void)signal;
@@ -103,8 +158,9 @@ static void stop(int signal)
 int main(int argc, char **argv)
 {
 	struct rusage before, used, *forked;
+	char weights[64], then[128], now[128];
+	int weights_fd, placed_fd, status;
 	FILE *file;
-	int status;
 
 	if (argc < 4)
 		return 2;
@@ -120,6 +176,15 @@ int main(int argc, char **argv)
 	/* A shell that was this process may have had children. */
 	getrusage(RUSAGE_CHILDREN, &before);
 	signal(SIGALRM, stop);
+	weights_fd = of_bwmfs(BWMFS "weights", O_RDWR | O_CLOEXEC);
+	placed_fd = of_bwmfs(BWMFS "placed", O_RDONLY | O_CLOEXEC);
+	get(weights_fd, weights, sizeof(weights));
+	/* Weights that are written begin a round. From here on this program takes no pages. */
+	if (weights_fd >= 0 && pwrite(weights_fd, weights, strlen(weights), 0) < 0) {
+		perror("weights");
+		return 126;
+	}
+	get(placed_fd, then, sizeof(then));
 	/* Nothing of this program is copied, or kept, on behalf of the command. */
 	child = vfork();
 	if (!child) {
@@ -135,15 +200,17 @@ int main(int argc, char **argv)
 		return 126;
 	}
 	asm volatile("nopl 0x07a61ab2(%%rax)" ::: "memory");
+	get(placed_fd, now, sizeof(now));
 	alarm(0);
 	getrusage(RUSAGE_CHILDREN, &used);
 	counters("after");
 	guard(SIGCONT);
 	status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	file = leave("command");
-	fprintf(file, "status %d\nminor %ld\nmajor %ld\n", late ? STOPPED : status,
+	fprintf(file, "status %d\nvdso %lu\nminor %ld\nmajor %ld\n", late ? STOPPED : status, vdso(),
 		used.ru_minflt - before.ru_minflt - forked->ru_minflt,
 		used.ru_majflt - before.ru_majflt - forked->ru_majflt);
+	placed(file, then, now);
 	fclose(file);
 	return 0;
 }

@@ -394,6 +394,8 @@ class Os(Model):
     segments: Segments | None = None
     # Pieces given by the `contiguous` manager, by order.
     pieces: list[Natural] = []
+    # Pages of 4 KiB given by the `bandwidth` manager, by node.
+    placed: list[Natural] = []
     tiers: Tiers | None = None
 
 

@@ -374,6 +374,9 @@ pub struct OsStatistics {
     /// With the `contiguous` manager: pieces given, by the order of the smallest block that would have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<u64>,
+    /// With the `bandwidth` manager: pages of 4 KiB that each node gave, ever (`placed` of bwmfs).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<u64>,
     /// With the `tiered` manager: what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierStatistics>,

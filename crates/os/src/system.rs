@@ -68,7 +68,7 @@ impl Os {
         buddy.group(config.grouping);
         let manager = manager::build(&config.manager, &nodes, &mut buddy)?;
         let mut config = config;
-        if manager.is_file_system() {
+        if manager.is_file_system() && !manager.has_large_pages() {
             config.page_policy = PagePolicy::BASE;
         }
         // Elsewhere pages are placed one by one.
@@ -266,6 +266,7 @@ impl Os {
             hashed: self.frames.placer().and_then(Placer::hashed),
             segments: self.frames.placer().and_then(Placer::segments),
             pieces: self.frames.manager().pieces().to_vec(),
+            placed: self.frames.manager().placed().to_vec(),
             tiers: self.frames.manager().tiers(),
             reclaim: self.reclaim_statistics(),
             accounting: self.accounting_statistics(),

@@ -4,7 +4,7 @@ mod support;
 
 use pagelab_addr::{PAGE_BYTES, PageSize, Pfn};
 use pagelab_events::{Advice, Backing, Control, Protection};
-use pagelab_os::{ManagerConfig, OsConfig, OsError, OsStatistics, PagePolicy};
+use pagelab_os::{ManagerConfig, NodeConfig, OsConfig, OsError, OsStatistics, PagePolicy};
 use pagelab_translation::PageTable;
 use support::{Machine, MapTable, Placement, advise, config, map, map_of};
 
@@ -206,4 +206,74 @@ fn no_page_is_huge() {
         assert_eq!(size, Some(PageSize::Base4K));
         assert_eq!(statistics(&machine).collapsed, 0);
     }
+}
+
+fn bandwidth(policy: PagePolicy, weights: &str) -> Machine<MapTable> {
+    let memory = config(policy, 0.0);
+    let node = NodeConfig {
+        bytes: memory.memory_bytes / 2,
+        latency_ns: 100.0,
+        gigabytes_per_second: 10.0,
+    };
+    let config = OsConfig {
+        nodes: vec![node; 2],
+        manager: ManagerConfig::Bandwidth {
+            weights: weights.to_owned(),
+        },
+        ..memory
+    };
+    Machine::new(config, MapTable::new(Placement::None))
+}
+
+/// The program's file, its bss and the first stack are exec's; heap, mappings and stacks of threads are the program's.
+#[test]
+fn nodes_give_what_a_program_maps_itself() {
+    let mut machine = bandwidth(PagePolicy::BASE, "3:2");
+    machine.control(0, Control::Exec).unwrap();
+    map_of(&mut machine, 0, 1000..1010, Backing::PrivateFile);
+    map(&mut machine, 0, 1010..1020);
+    map_of(&mut machine, 0, 9000..9033, Backing::Stack);
+    for vpn in (1000..1020).chain(9000..9033) {
+        machine.store(0, vpn, 1).unwrap();
+    }
+    assert_eq!(statistics(&machine).placed, [0, 0]);
+    for end in [2000, 2005] {
+        let end = end * PAGE_BYTES;
+        machine.control(0, Control::Brk { end }).unwrap();
+    }
+    map(&mut machine, 0, 3000..3010);
+    map_of(&mut machine, 0, 8000..8005, Backing::Stack);
+    for vpn in (2000..2005).chain(3000..3010).chain(8000..8005) {
+        machine.store(0, vpn, 1).unwrap();
+    }
+    assert_eq!(statistics(&machine).placed, [12, 8]);
+    // Copies are given as well, and what was given stays counted.
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    for vpn in 3000..3005 {
+        machine.store(1, vpn, 2).unwrap();
+    }
+    machine.control(1, Control::Exit { status: 0 }).unwrap();
+    assert_eq!(statistics(&machine).placed, [15, 10]);
+    machine.check();
+    machine.check_contents();
+}
+
+/// MADV_FREE gives pages back at once (`fbmm_dontneed`), and a page of 2 MiB is one turn of a round of its own.
+#[test]
+fn nodes_give_again_what_was_free() {
+    let mut machine = bandwidth(PagePolicy::THP, "1:1");
+    map(&mut machine, 0, 512..1536);
+    map(&mut machine, 0, 2000..2010);
+    for vpn in [512, 1024].into_iter().chain(2000..2010) {
+        machine.store(0, vpn, 1).unwrap();
+    }
+    assert_eq!(statistics(&machine).placed, [517, 517]);
+    advise(&mut machine, 2000..2004, Advice::Free);
+    assert_eq!(frame(&mut machine, 2000), None);
+    for vpn in 2000..2004 {
+        assert_eq!(machine.load(0, vpn), Ok(0));
+        machine.store(0, vpn, 2).unwrap();
+    }
+    assert_eq!(statistics(&machine).placed, [519, 519]);
+    machine.check();
 }

@@ -10,12 +10,16 @@ from pagelab.agreeing import in_simulator
 from pagelab.agreeing.counts import Agreement, lines
 from pagelab.agreeing.in_guest import Counted, Laboratory
 from pagelab.agreeing.program import Program
-from pagelab.agreeing.setting import Setting
+from pagelab.agreeing.setting import KHUGEPAGED_SHIFT, Setting
 from pagelab.counts import Os
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.linux import manager
 
 Say = Callable[[str], None]
+
+# Files of a guest then have blocks of 4 KiB, as those of disks here have (`v9fs_fill_super()` in
+# fs/9p/vfs_super.c; 24 bytes are a header). Programs have buffers of that size.
+_MESSAGE = 4096 + 24
 
 
 def compare(
@@ -26,16 +30,20 @@ def compare(
     Each program is recorded once. Settings with the same kernel parameters share a guest.
     """
     counted = _in_guests(laboratory, programs, settings, say)
-    systems = [(setting.pages, setting.system(laboratory.where.version)) for setting in settings]
+    sizes = (one.counters.get("vdso") for one in counted.values())
+    vdso = next(filter(None, sizes), None)
     for program in programs:
         with tempfile.TemporaryDirectory(prefix="pagelab-agree-") as folder:
             simulated: list[Os | str]
             status = None
             try:
                 trace = Path(folder) / "program.trace"
-                recorded = in_simulator.record(program, trace, 10 * laboratory.seconds)
+                seconds = 10 * laboratory.seconds
+                recorded = in_simulator.record(program, trace, seconds, vdso)
                 status = 128 + recorded.signal if recorded.signal else recorded.exit_status
-                simulated = in_simulator.simulate(recorded, laboratory.machine.memory, systems)
+                simulated = in_simulator.simulate(
+                    recorded, laboratory.machine.memory, settings, laboratory.where.version
+                )
             except InterruptedRunError:
                 raise
             except (PagelabError, OSError) as error:
@@ -53,13 +61,18 @@ def _in_guests(
 ) -> dict[tuple[str, Setting], Counted]:
     guests = defaultdict(list)
     for setting in settings:
-        guests[setting.append, setting.manager, setting.memory_max].append(setting)
+        works = setting.max_ptes_none is not None
+        guests[setting.append, setting.manager, setting.memory_max, works].append(setting)
     counted = {}
-    for (append, of_manager, _), shared in guests.items():
+    for (append, of_manager, _, works), shared in guests.items():
+        nodes = shared[0].nodes
         runs = [(program, setting) for program in programs for setting in shared]
         say(f"a guest for {', '.join(setting.name for setting in shared)}")
         parameters = [laboratory.machine.append, append, manager.APPEND if of_manager else ""]
-        machine = replace(laboratory.machine, append=" ".join(filter(None, parameters)))
+        append = " ".join(filter(None, parameters))
+        machine = replace(laboratory.machine, append=append, nodes=nodes, message=_MESSAGE)
+        if works:
+            machine = replace(machine, icount=True, shift=KHUGEPAGED_SHIFT)
         results = replace(laboratory, machine=machine).count(runs)
         for (program, setting), result in zip(runs, results, strict=True):
             counted[program.name, setting] = result

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from pagelab import pages as sizes
 from pagelab import units
 from pagelab.counts import Os
 
@@ -43,7 +44,8 @@ class _Count:
     simulator: Callable[[Os], int]
 
 
-FAULTS, COPIED, KEPT = "faults", "pages copied at a store", "read-only pages kept"
+FAULTS, COPIED, KEPT = "faults", "pages copied", "read-only pages kept"
+COLLAPSED, PLACED = "2 MiB pages made of smaller ones", "pages of node"
 
 
 def _folios(size: str) -> _Count:
@@ -58,13 +60,27 @@ def _folios(size: str) -> _Count:
     )
 
 
+def _placed(node: int) -> _Count:
+    """Pages of a node, by the memory file system's own count."""
+    return _Count(
+        f"{PLACED} {node}",
+        lambda at: at.get(f"placed/{node}", 0),
+        lambda run: (*run.placed, 0, 0, 0, 0)[node],
+    )
+
+
 def _reclaim(count: str) -> Callable[[Os], int]:
     return lambda run: getattr(run.reclaim, count) if run.reclaim else 0
 
 
 _COUNTS = (
     _Count(FAULTS, lambda at: at["minor"] + at["major"], lambda run: run.faults),
-    _Count(COPIED, lambda at: at["copy_mc_to_kernel"], lambda run: run.cow_copies),
+    _Count(
+        COPIED,
+        # At stores, and by khugepaged.
+        lambda at: at["copy_mc_to_kernel"],
+        lambda run: run.cow_copies + (run.khugepaged.pages_copied if run.khugepaged else 0),
+    ),
     _Count(
         KEPT,
         # A page of 2 MiB that is not kept is split; other splits are few where programs fork.
@@ -76,7 +92,12 @@ _COUNTS = (
         lambda at: at["thp_split_pmd"],
         lambda run: run.splits.large,
     ),
-    _Count("collapsed", lambda at: at["thp_collapse_alloc"], lambda run: run.collapsed),
+    _Count(
+        COLLAPSED,
+        lambda at: at["thp_collapse_alloc"],
+        lambda run: run.collapsed + (run.khugepaged.collapsed if run.khugepaged else 0),
+    ),
+    *(_placed(node) for node in range(4)),
     _Count("pages swapped out", lambda at: at["pswpout"], _reclaim("swapped_out")),
     _Count("pages swapped in", lambda at: at["pswpin"], _reclaim("swapped_in")),
     _Count(
@@ -89,7 +110,9 @@ _COUNTS = (
 
 def lines(kernel: Mapping[str, int], simulator: Os, pages: str) -> list[Line]:
     """All counts that are not 0 in both; folios where pages are of one size above 4 KiB."""
-    counts = _COUNTS if pages == "4K" or "+" in pages else (*_COUNTS, _folios(pages))
+    counts = _COUNTS
+    if pages != "4K" and "+" not in pages:
+        counts = (*_COUNTS, _folios(sizes.largest(pages)))
     found = [
         Line(name=one.name, kernel=one.kernel(kernel), simulator=one.simulator(simulator))
         for one in counts
@@ -117,6 +140,15 @@ class Agreement(BaseModel):
         """The count of folios."""
         named = (line.name for line in self.lines if line.name.endswith(" folios"))
         return self.line(next(named, ""))
+
+    def further(self) -> list[Line]:
+        """Counts beside faults, copies and folios."""
+        others = (FAULTS, COPIED, KEPT)
+        return [
+            line
+            for line in self.lines
+            if line.name not in others and not line.name.endswith(" folios")
+        ]
 
     def table(self) -> str:
         """The counts as a table."""

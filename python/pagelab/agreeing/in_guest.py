@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pagelab import units
+from pagelab.agreeing import stack
 from pagelab.agreeing.counts import CALLS
 from pagelab.agreeing.program import Program
-from pagelab.agreeing.setting import Setting
+from pagelab.agreeing.setting import PAGES_TO_SCAN, SCAN_MS, Setting
 from pagelab.errors import PagelabError
 from pagelab.linux import guest, manager
 from pagelab.linux.build import build_program
@@ -110,10 +111,8 @@ def _script(
     lines = [
         "set -e",
         "echo 0 >/proc/sys/kernel/randomize_va_space",
-        # khugepaged looks at a program when it starts, and then not for an hour; it finds nothing.
-        f"echo 3600000 >{_SETTINGS}/khugepaged/scan_sleep_millisecs",
-        f"echo 1 >{_SETTINGS}/khugepaged/pages_to_scan",
-        f"echo 0 >{_SETTINGS}/khugepaged/max_ptes_none",
+        # As much of the host's files is read ahead as with messages of 256 KiB.
+        "echo 252 >/sys/class/bdi/9p-1/read_ahead_kb",
         f"echo never >{_SETTINGS}/enabled",
     ]
     memory_max = runs[0][1].memory_max
@@ -121,7 +120,7 @@ def _script(
         lines += limits(memory_max, megabytes)
     lines.append("set +e")
     for number, (program, setting) in enumerate(runs):
-        lines += _pages(setting)
+        lines += [*_pages(setting), *_khugepaged(setting.max_ptes_none)]
         out = f'"$PAGELAB_OUT/{_RUN}{number}"'
         lines.append(shell(program, f"timeout -s KILL {seconds}"))
         lines.append(f"mkdir {out}")
@@ -131,15 +130,32 @@ def _script(
 
 
 def _pages(setting: Setting) -> list[str]:
-    sizes = [f"hugepages-{units.parse_size(one) >> 10}kB" for one in setting.pages.split("+")]
     lines = [f'for size in {_SETTINGS}/hugepages-*; do echo never >"$size/enabled"; done']
-    if setting.pages != "4K":
+    if setting.pages == "madvise":
+        lines.append(f"echo madvise >{_SETTINGS}/hugepages-2048kB/enabled")
+    elif setting.pages != "4K":
+        sizes = [f"hugepages-{units.parse_size(one) >> 10}kB" for one in setting.pages.split("+")]
         lines += [f"echo always >{_SETTINGS}/{one}/enabled" for one in sizes]
     return lines
 
 
+def _khugepaged(max_ptes_none: int | None) -> list[str]:
+    """Commands that let khugepaged work, before whatever else wants the processor; or find nothing.
+
+    It looks at a program when it starts, and then not for an hour.
+    """
+    asleep = max_ptes_none is None
+    values = {
+        "max_ptes_none": max_ptes_none or 0,
+        "pages_to_scan": 1 if asleep else PAGES_TO_SCAN,
+        "scan_sleep_millisecs": 3_600_000 if asleep else SCAN_MS,
+    }
+    lines = [f"echo {value} >{_SETTINGS}/khugepaged/{name}" for name, value in values.items()]
+    return lines if asleep else ["chrt -f -p 1 $(pgrep -x khugepaged)", *lines]
+
+
 def shell(program: Program, runner: str) -> str:
-    """A program under another, with nothing to read and its environment alone."""
+    """A program under another, with nothing to read, its environment alone and stack's limit."""
     variables = [shlex.quote(f"{name}={value}") for name, value in program.environment.items()]
     command = ["env", "-i", *variables, runner, shlex.join(program.command)]
     lines = []
@@ -148,6 +164,7 @@ def shell(program: Program, runner: str) -> str:
         lines.append(f"rm -rf {folder}; mkdir -p {folder}; cd {folder}")
     if program.before:
         lines.append(f"env -i {' '.join(variables)} sh -ec {shlex.quote(program.before)}")
+    lines.append(f"ulimit -S -s {stack.LIMIT >> 10}")
     lines.append(f"{' '.join(command)} </dev/null >/dev/null 2>&1")
     return f"({'; '.join(lines)})"
 

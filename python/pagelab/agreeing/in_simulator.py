@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pagelab import api, emulator
+from pagelab.agreeing import stack
 from pagelab.agreeing.program import Program
+from pagelab.agreeing.setting import Setting
 from pagelab.counts import Os
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError
@@ -13,14 +16,19 @@ from pagelab.machines import Machine
 from pagelab.results import Recording, Run
 
 
-def record(program: Program, trace: Path, seconds: float) -> Recording:
-    """Records a program and all that it starts.
+def record(program: Program, trace: Path, seconds: float, vdso: int | None) -> Recording:
+    """Records a program and all that it starts, at the addresses that it has in a guest.
+
+    `vdso` has the bytes of the vdso there.
 
     Raises:
         PagelabError: it was not started, or not all of it was recorded.
 
     """
     named = os.environ.get(emulator.VARIABLE)
+    if vdso is not None:
+        told = {**program.environment, stack.VARIABLE: str(stack.emulated(vdso))}
+        program = replace(program, environment=told)
     with program.prepared():
         recorded = api.record(
             program.command,
@@ -39,15 +47,35 @@ def record(program: Program, trace: Path, seconds: float) -> Recording:
 
 
 def simulate(
-    recorded: Recording, megabytes: int, systems: Sequence[tuple[str, str]]
+    recorded: Recording, megabytes: int, settings: Sequence[Setting], kernel: str
 ) -> list[Os | str]:
-    """Simulates a recording with page sizes and operating systems; text is why one has no counts.
+    """Simulates a recording under settings of a kernel; text is why one has no counts.
 
     Machines have so much memory.
     """
+    found: dict[Setting, Os | str] = {}
+    for nodes in sorted({setting.nodes for setting in settings}):
+        some = [setting for setting in settings if setting.nodes == nodes]
+        systems = [(setting.pages, setting.system(kernel)) for setting in some]
+        counts = _simulated(recorded, _machine(megabytes, nodes), systems)
+        found |= zip(some, counts, strict=True)
+    return [found[setting] for setting in settings]
+
+
+def _machine(megabytes: int, nodes: int) -> Machine:
+    """One whose nodes have equal memory; how fast that is decides nothing that is counted."""
     machine = Machine("zen3").memory(memory_bytes=f"{megabytes}MiB", zero_page=True)
+    if nodes > 1:
+        node = {"latency_ns": 100.0, "gigabytes_per_second": 20.0}
+        shares = [{"bytes": f"{megabytes // nodes}MiB", **node} for _ in range(nodes)]
+        machine = machine.memory(nodes=shares)
     # The emulated processor flushes its TLB often: accessed bits are set again soon.
-    machine = machine.set("tlb.l2_4k.entries=64", "tlb.l2_4k.ways=4")
+    return machine.set("tlb.l2_4k.entries=64", "tlb.l2_4k.ways=4")
+
+
+def _simulated(
+    recorded: Recording, machine: Machine, systems: Sequence[tuple[str, str]]
+) -> list[Os | str]:
     designs = [Design("radix", pages=pages, system=system) for pages, system in systems]
     try:
         compared = api.compare(recorded, designs, machine=machine)

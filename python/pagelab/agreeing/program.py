@@ -1,12 +1,15 @@
 """A program to be run in a guest and here, under the same conditions."""
 
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from pagelab.agreeing import stack
 
 _TUNABLES = "GLIBC_TUNABLES"
 
@@ -18,7 +21,8 @@ def alike(environment: Mapping[str, str]) -> dict[str, str]:
     program's memory of its own accord: after a fork each write copies a page.
     """
     tunables = filter(None, [environment.get(_TUNABLES), "glibc.pthread.rseq=0"])
-    return {**environment, _TUNABLES: ":".join(tunables)}
+    found = {**environment, _TUNABLES: ":".join(tunables)}
+    return found | {stack.VARIABLE: str(stack.LIMIT)}
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,9 @@ class Program:
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """The conditions of a guest, here: its environment and folder, nothing to read or say."""
+        """The conditions of a guest, here: environment, folder, stack, nothing to read or say."""
         stay = [os.dup(stream) for stream in range(3)]
-        before = dict(os.environ)
+        before, limits = dict(os.environ), resource.getrlimit(resource.RLIMIT_STACK)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.environ.clear()
         os.environ.update(self.environment)
@@ -51,11 +55,13 @@ class Program:
                 subprocess.run(["sh", "-ec", self.before], check=True, cwd=self.folder)
             for stream in range(3):
                 os.dup2(nothing, stream)
+            resource.setrlimit(resource.RLIMIT_STACK, (stack.LIMIT, limits[1]))
             with chdir(self.folder or Path.cwd()):
                 yield
         finally:
             for stream, old in enumerate(stay):
                 os.dup2(old, stream)
+            resource.setrlimit(resource.RLIMIT_STACK, limits)
             os.environ.clear()
             os.environ.update(before)
             for descriptor in (nothing, *stay):

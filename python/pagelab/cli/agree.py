@@ -18,7 +18,7 @@ from pagelab.agreeing.compare import compare
 from pagelab.agreeing.counts import Agreement
 from pagelab.agreeing.in_guest import Laboratory
 from pagelab.agreeing.program import Program, alike
-from pagelab.agreeing.setting import FIVE, Setting
+from pagelab.agreeing.setting import SUITE, Setting
 from pagelab.agreeing.table import HEAD, row, summary
 from pagelab.errors import PagelabError, UsageError, runs_a_program
 from pagelab.linux import build as kbuild
@@ -36,13 +36,13 @@ def agree(
         typer.Argument(help="What to run; put -- before it. With --suite: names of programs."),
     ] = None,
     suite: Annotated[
-        bool, typer.Option("--suite", help="Twelve programs in five settings, as a table.")
+        bool, typer.Option("--suite", help="Twelve programs in eight settings, as a table.")
     ] = False,
     settings: Annotated[
-        bool, typer.Option("--settings", help="The program in the five settings of --suite.")
+        bool, typer.Option("--settings", help="The program in the settings of --suite.")
     ] = False,
     page_sizes: Annotated[
-        str, typer.Option("--pages", help="Page sizes that are on: 4K, 64K, 2M, 2M+64K.")
+        str, typer.Option("--pages", help="Page sizes that are on: 4K, 64K, 2M, madvise, 2M+64K.")
     ] = "4K",
     kernel: linux.Kernel = layout.VERSION,
     debug: linux.Debug = None,
@@ -54,14 +54,21 @@ def agree(
         typer.Option("--max", help="The most memory that it may have, e.g. 64MiB; the rest swaps."),
     ] = None,
     memory_manager: Annotated[
-        str | None, typer.Option("--manager", help="Its memory is of a file system: basicmfs.")
+        str | None,
+        typer.Option(
+            "--manager", help="Its memory is of a file system: basicmfs, bwmfs:weights=3:2."
+        ),
+    ] = None,
+    max_ptes_none: Annotated[
+        int | None,
+        typer.Option("--khugepaged", help="khugepaged works, with this max_ptes_none: 0 to 511."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run a program in a guest and in the simulator, and compare faults, copies and folios."""
+    """Run a program in a guest and in the simulator, and compare what its memory needed."""
     most = None if memory_max is None else units.parse_size(memory_max)
-    one = Setting(pages.parse(page_sizes), append, memory_manager, most)
-    chosen = FIVE if suite or settings else (one,)
+    one = Setting(pages.parse(page_sizes), append, memory_manager, most, max_ptes_none)
+    chosen = SUITE if suite or settings else (one,)
     if len(chosen) > 1 and one != Setting():
         raise UsageError("--suite and --settings have settings of their own")
     where, options = layout.find(kernel), tuple(debug or ())

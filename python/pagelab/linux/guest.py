@@ -63,6 +63,8 @@ class Machine:
     unless `report` is a pipe for it, which is closed when the guest has it.
     `emulator` is a QEMU of our own whose processor walks a distributed page table, and `processor`
     how, one of PROCESSORS (docs/dpt-linux.md); what it counted comes back as the file WALKS.
+    `message` is the most that the host's files are read by at once, in bytes. It is what they say
+    of their blocks, too (st_blksize). With `icount` an instruction takes 2^`shift` ns.
     """
 
     image: Path
@@ -79,6 +81,8 @@ class Machine:
     timeout: float = 600.0
     emulator: Path | None = None
     processor: str = ""
+    message: int = 1 << 18
+    shift: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what QEMU would refuse later and less clearly."""
@@ -148,7 +152,7 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
     accel = accelerator(machine)
     append = [
         "console=ttyS0 root=/dev/root rootfstype=9p ro",
-        "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose",
+        f"rootflags=trans=virtio,version=9p2000.L,msize={machine.message},cache=loose",
         f"init={machine.init}",
         "panic=-1 quiet loglevel=5",
         machine.append,
@@ -179,7 +183,7 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
     if accel == "kvm":
         argv += ["-accel", "kvm"]
     elif machine.icount:
-        argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
+        argv += ["-accel", "tcg,thread=single", "-icount", f"shift={machine.shift},sleep=off"]
     else:
         argv += ["-accel", "tcg,thread=multi"]
     if machine.plugin:

@@ -1,6 +1,6 @@
 use crate::faults::fault::Need;
 use crate::pages::mapper::Mapper;
-use crate::spaces::address_space::AddressSpace;
+use crate::spaces::address_space::{AddressSpace, Stage};
 use crate::spaces::vma::{AtFork, HugeAdvice, Vma};
 use crate::system::Call;
 use crate::{Os, OsError};
@@ -102,9 +102,16 @@ impl<T: PageTable> Call<'_, T> {
         }
         self.unmap(asid, range.clone())?;
         let private = matches!(backing, Backing::Anonymous | Backing::Stack);
+        let space = self.space(asid);
+        if backing == Backing::PrivateFile && space.stage == Stage::Empty {
+            space.stage = Stage::Loaded;
+        }
+        // A program's bss lies behind its file (`load_elf_binary` in fs/binfmt_elf.c).
+        let is_execs = private && space.stage == Stage::Loaded;
         let mut vma = Vma {
             prot,
             backing,
+            is_execs,
             object: (!private).then(|| (self.mapper.frames.shared.create(), 0)),
             ..Vma::anonymous(range)
         };
@@ -115,6 +122,7 @@ impl<T: PageTable> Call<'_, T> {
                 vma.advice = HugeAdvice::Unwanted;
             } else {
                 *first = Some(vma.start);
+                vma.is_execs = true;
                 vma.start = vma.start.max(vma.end.saturating_sub(STACK_AT_EXEC));
             }
         }
@@ -215,6 +223,10 @@ impl<T: PageTable> Call<'_, T> {
         }
         let change: fn(&mut Vma) = match advice {
             Advice::DontNeed => return self.zap(asid, range),
+            // A memory file system has its pages back at once.
+            Advice::Free if self.mapper.frames.manager().is_file_system() => {
+                return self.free_at_once(asid, range);
+            }
             Advice::Populate => return self.populate(asid, range, Vma::writable),
             Advice::POPULATE_READ => return self.populate(asid, range, |_| false),
             Advice::COLLAPSE => return self.collapse(asid, range),
@@ -250,6 +262,14 @@ impl<T: PageTable> Call<'_, T> {
                 self.mapper.free_lazily(asid, vma.start..vma.end);
             }
         }
+    }
+
+    /// Frees what a memory file system has given of a range (`fbmm_dontneed`).
+    fn free_at_once(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
+        let vmas: Vec<Vma> = self.space(asid).vmas.within(range).collect();
+        vmas.iter()
+            .filter(|vma| vma.is_private())
+            .try_for_each(|vma| self.zap(asid, vma.start..vma.end))
     }
 
     /// Maps all pages of a range that are in a VMA and accessible: as a store to each would in VMAs that
@@ -307,7 +327,7 @@ impl<T: PageTable> Call<'_, T> {
     fn brk(&mut self, asid: Asid, end: u64) -> Result<(), OsError> {
         let new = end.div_ceil(PAGE_BYTES);
         let space = self.space(asid);
-        space.announced = true;
+        (space.announced, space.stage) = (true, Stage::Running);
         let (start, old) = space.heap.unwrap_or((new, new));
         if new < start {
             self.mapper.statistics.ignored_events += 1;

@@ -1,5 +1,5 @@
 use crate::pages::mapper::{Mapper, offset_by};
-use crate::spaces::address_space::AddressSpace;
+use crate::spaces::address_space::{AddressSpace, Stage};
 use crate::spaces::vma::{AtFork, Vma};
 use crate::system::Call;
 use crate::{ForkStatistics, OsError};
@@ -40,6 +40,7 @@ impl<T: PageTable> Call<'_, T> {
         space.stack = stack;
         (space.skipped, space.told) = (skipped, told);
         space.huge_pages = huge_pages;
+        space.stage = Stage::Running;
         for vma in vmas {
             if vma.at_fork == AtFork::Left {
                 continue;

@@ -3,6 +3,7 @@ use crate::accounting::Accounting;
 use crate::faults::memory_file::LARGEST_BLOCK;
 use crate::page_size::{HUGE, Orders};
 use crate::pages::mapper::{Mapper, first_of};
+use crate::spaces::address_space::Stage;
 use crate::spaces::vma::{HugeAdvice, Vma};
 use crate::system::Call;
 use pagelab_addr::{Asid, PAGE_SHIFT, PageSize, Pfn, Vpn};
@@ -23,8 +24,10 @@ pub(crate) enum Need {
 impl<T: PageTable> Call<'_, T> {
     #[inline]
     pub(crate) fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
-        let (vma, seen) = match self.space(page.asid).vmas.find(page.vpn) {
-            Some(vma) => (vma, self.space(page.asid).is_seen()),
+        let space = self.space(page.asid);
+        space.stage = Stage::Running;
+        let (vma, seen) = match space.vmas.find(page.vpn) {
+            Some(vma) => (vma, space.is_seen()),
             None => (self.appear(page)?, false),
         };
         let vma = self.space(page.asid).seen(vma);
@@ -51,8 +54,9 @@ impl<T: PageTable> Call<'_, T> {
     }
 
     pub(crate) fn fault_code(&mut self, page: Page) -> Result<(), OsError> {
-        let found = self.space(page.asid).vmas.find(page.vpn);
-        let vma = match found {
+        let space = self.space(page.asid);
+        space.stage = Stage::Running;
+        let vma = match space.vmas.find(page.vpn) {
             Some(vma) => vma,
             None => {
                 let vma = Vma::code(page.vpn.0..page.vpn.0 + 1);

@@ -10,7 +10,7 @@ const TABLE_ORDER: u32 = 9;
 
 pub(super) const ABOUT: About = (
     "bandwidth",
-    "pages dealt out to the nodes by weight: weights=3:2 (BWMFS of the FBMM paper)",
+    "pages dealt out to the nodes by weight, weights=3:2: private memory only (bwmfs)",
 );
 
 /// Weighted interleaving (Tabatabai et al., "FBMM", USENIX ATC 2024, section 5.2).
@@ -18,6 +18,8 @@ pub(super) const ABOUT: About = (
 pub(super) struct Bandwidth {
     /// By page size, since a round of small pages tells nothing about large ones.
     rounds: [Round; 3],
+    /// Pages of 4 KiB that each node gave.
+    placed: Vec<u64>,
 }
 
 impl Bandwidth {
@@ -25,6 +27,7 @@ impl Bandwidth {
         let round = Round::new(weights, nodes)?;
         Ok(Bandwidth {
             rounds: [round.clone(), round.clone(), round],
+            placed: vec![0; nodes],
         })
     }
 }
@@ -34,9 +37,23 @@ impl Manager for Bandwidth {
         Box::new(self.clone())
     }
 
+    fn is_file_system(&self) -> bool {
+        true
+    }
+
+    fn has_large_pages(&self) -> bool {
+        true
+    }
+
     fn alloc(&mut self, memory: &mut Buddy, run: &mut Run) -> Option<Pfn> {
         let node = self.rounds[(run.order / TABLE_ORDER) as usize].next();
-        take(memory, node, run.order)
+        let head = take(memory, node, run.order)?;
+        self.placed[memory.node_of(head)] += 1 << run.order;
+        Some(head)
+    }
+
+    fn placed(&self) -> &[u64] {
+        &self.placed
     }
 }
 

@@ -87,9 +87,14 @@ pub(crate) trait Manager: Debug + Send {
     /// Another at the same point.
     fn boxed(&self) -> Box<dyn Manager>;
 
-    /// True if only private anonymous memory, but for stacks, is from it, as from a memory file system. What else
-    /// programs have comes from the first node.
+    /// True if only private anonymous memory that programs have mapped is from it, as from a memory file system. What
+    /// else they have comes from the first node.
     fn is_file_system(&self) -> bool {
+        false
+    }
+
+    /// True if a memory file system has pages above 4 KiB.
+    fn has_large_pages(&self) -> bool {
         false
     }
 
@@ -144,6 +149,11 @@ pub(crate) trait Manager: Debug + Send {
 
     /// Pieces given, by the order of the smallest block that would have them.
     fn pieces(&self) -> &[u64] {
+        &[]
+    }
+
+    /// Pages of 4 KiB that each node gave, where the manager chooses nodes by weight.
+    fn placed(&self) -> &[u64] {
         &[]
     }
 

@@ -1,6 +1,17 @@
 use crate::spaces::vma::{HugeAdvice, Vma, Vmas};
 use pagelab_events::HugePages;
 
+/// Stage in the life of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    #[default]
+    Empty,
+    /// Its files are mapped, as exec does, and bss besides.
+    Loaded,
+    /// It maps memory itself.
+    Running,
+}
+
 /// An address space: one process's VMAs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AddressSpace {
@@ -13,6 +24,7 @@ pub(crate) struct AddressSpace {
     /// Its memory is announced by events (a Map or a Brk was seen). Otherwise it appears where it
     /// is touched.
     pub(crate) announced: bool,
+    pub(crate) stage: Stage,
     /// Accesses were left out: memory that was not seen to be written may have been.
     pub(crate) skipped: bool,
     /// First touches in what is left out are told.

@@ -38,6 +38,8 @@ pub(crate) struct Vma {
     pub(crate) at_fork: AtFork,
     /// It is brk's: joined with no mapping below (`vma_prev_limit` in brk(2), since Linux 6.1).
     pub(crate) is_heap: bool,
+    /// exec has mapped it: a program's bss, or the first thread's stack.
+    pub(crate) is_execs: bool,
     /// For files and shared memory: the object, and which page of it `start` shows.
     pub(crate) object: Option<(ObjectId, u64)>,
 }
@@ -53,6 +55,7 @@ impl Vma {
             advice: HugeAdvice::None,
             at_fork: AtFork::Copied,
             is_heap: false,
+            is_execs: false,
             object: None,
         }
     }
@@ -79,10 +82,10 @@ impl Vma {
         matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
     }
 
-    /// True if a memory file system may give it: anonymous, private, and no stack.
+    /// True if a memory file system gives it: anonymous, private, and mapped by the program (`fbmm_wants`).
     #[inline]
     pub(crate) fn is_private(&self) -> bool {
-        self.backing == Backing::Anonymous
+        matches!(self.backing, Backing::Anonymous | Backing::Stack) && !self.is_execs
     }
 
     pub(crate) fn is_file(&self) -> bool {
