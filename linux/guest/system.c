@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A QEMU plugin: every block of code that a guest's only CPU executes between two marks
- * of between-marks.c, every access, and every page walk. For the emulator of linux/qemu,
- * which has qemu_plugin_report_walks(); crates/guest reads what this writes.
+ * A QEMU plugin: every block of code that a guest's CPUs execute between two marks of
+ * between-marks.c, every access, and every page walk. For the emulator of linux/qemu,
+ * which has qemu_plugin_report_walks(); crates/guest reads what this writes. Several CPUs
+ * must take turns (-accel tcg,thread=single).
  *
  *	system,out=PATH
  *
@@ -17,6 +18,7 @@
  *		   instruction, a byte each, and the instructions, padded to whole words
  *		4: a block is entered; 0 follows
  *		5: a mark in a program, between which it measures; 0 follows
+ *		6: another CPU goes on; 0 follows. CPU 0 begins
  *	3	of an access: it is a store
  *	3-4	of a walk, 0: for a load, 1: for a store, 2: for an instruction
  *	5-12	of an access: log2 of its size
@@ -29,6 +31,7 @@
  *	16-31	of a block of code: its instructions
  *		of an access: which of the block's makes it
  *	32-63	of a block: its number; they are numbered from 0 as they are translated
+ *		of a CPU: its number
  *
  * Before between-marks.c's first mark nothing is reported, so that the guest boots as
  * fast as usual.
@@ -38,6 +41,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What is used of GLib, which QEMU has */
+typedef struct {
+	char *data;
+	unsigned int len;
+} GArray;
+typedef struct {
+	uint8_t *data;
+	unsigned int len;
+} GByteArray;
+GByteArray *g_byte_array_new(void);
+GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length);
 
 /* What is used of QEMU's interface, version 4 (QEMU 9.2 and 10.0) */
 typedef uint64_t qemu_plugin_id_t;
@@ -56,7 +71,7 @@ typedef struct {
 	struct { int smp_vcpus, max_vcpus; } system;
 } qemu_info_t;
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
@@ -85,6 +100,14 @@ unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
 void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score, unsigned int cpu);
 
+struct qemu_plugin_register;
+typedef struct {
+	struct qemu_plugin_register *handle;
+	const char *name, *feature;
+} qemu_plugin_reg_descriptor;
+GArray *qemu_plugin_get_registers(void);
+int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buf);
+
 /* And what linux/qemu/patches add to it */
 typedef struct {
 	uint64_t entry, value;
@@ -98,14 +121,19 @@ void qemu_plugin_report_walks(void (*cb)(unsigned int cpu, const qemu_plugin_wal
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 4;
 
-enum kind { ACCESS, WALK, END, CODE, ENTERED, MARK };
+enum kind { ACCESS, WALK, END, CODE, ENTERED, MARK, GOES_ON };
 enum { OF_PROGRAMS, OF_KERNEL, SIDES };
 
 static qemu_plugin_id_t self;
 static struct qemu_plugin_scoreboard *board;
-/* Instructions since the first mark: the only element of `board`. */
-static uint64_t *executed;
+/* Instructions since the first mark: the only element of `board`, or of several CPUs. */
+static uint64_t *executed, of_several[SIDES];
 static uint64_t blocks;
+/* How many CPUs there are, which runs, and the address of each one's own data. */
+static unsigned int cpus, on;
+#define MOST_CPUS	64
+static uint64_t own[MOST_CPUS];
+static struct qemu_plugin_register *gs_base, *kernel_gs_base;
 static bool asked, recording;
 static FILE *out;
 
@@ -118,13 +146,80 @@ static void put(const uint64_t *words, size_t count)
 	}
 }
 
+static uint64_t read_register(struct qemu_plugin_register *which)
+{
+	static GByteArray *bytes;
+	uint64_t value = 0;
+
+	if (!bytes)
+		bytes = g_byte_array_new();
+	g_byte_array_set_size(bytes, 0);
+	if (qemu_plugin_read_register(which, bytes) == sizeof(value))
+		memcpy(&value, bytes->data, sizeof(value));
+	return value;
+}
+
+static void find_registers(void)
+{
+	GArray *all = qemu_plugin_get_registers();
+	unsigned int i;
+
+	for (i = 0; i < all->len; i++) {
+		const qemu_plugin_reg_descriptor *one =
+			(qemu_plugin_reg_descriptor *)all->data + i;
+
+		if (!strcmp(one->name, "gs_base"))
+			gs_base = one->handle;
+		if (!strcmp(one->name, "k_gs_base"))
+			kernel_gs_base = one->handle;
+	}
+}
+
+/*
+ * Which CPU runs, numbered as they are met. QEMU 10.0 tells callbacks the number of the
+ * one that translated the code where CPUs take turns (gen_cpu_index() in
+ * accel/tcg/plugin-gen.c). Linux has the address of a CPU's own data in one of the bases
+ * of GS, and a program's is in the lower half.
+ */
+static unsigned int which_cpu(void)
+{
+	uint64_t base;
+	unsigned int cpu;
+
+	if (cpus == 1)
+		return 0;
+	if (!gs_base)
+		find_registers();
+	base = read_register(gs_base);
+	if (!(base >> 63))
+		base = read_register(kernel_gs_base);
+	for (cpu = 0; cpu < cpus - 1 && own[cpu] && own[cpu] != base; cpu++)
+		;
+	own[cpu] = base;
+	return cpu;
+}
+
+/* Tells when another CPU goes on. It does so between two blocks. */
+static void look_who_runs(void)
+{
+	const unsigned int cpu = which_cpu();
+	const uint64_t words[] = { GOES_ON | (uint64_t)cpu << 32, 0 };
+
+	if (cpu != on) {
+		on = cpu;
+		put(words, 2);
+	}
+}
+
 static void on_block(unsigned int cpu, void *number)
 {
 	const uint64_t words[] = { ENTERED | (uint64_t)(uintptr_t)number << 32, 0 };
 
 	(void)cpu;
-	if (recording)
-		put(words, 2);
+	if (!recording)
+		return;
+	look_who_runs();
+	put(words, 2);
 }
 
 static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
@@ -140,6 +235,13 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vad
 	(void)cpu;
 	if (recording)
 		put(words, 2);
+}
+
+/* An inline counter is one a CPU, by the number that is wrong. */
+static void count_one(unsigned int cpu, void *counter)
+{
+	(void)cpu;
+	++*(uint64_t *)counter;
 }
 
 /* The program's own marks, which count.c counts between as well. */
@@ -165,6 +267,7 @@ static void on_walk(unsigned int cpu, const qemu_plugin_walk *walk)
 	(void)cpu;
 	if (!recording)
 		return;
+	look_who_runs();
 	put(words, 4);
 	put(&walk->reads->entry, 2 * walk->n_reads);
 }
@@ -231,15 +334,20 @@ static void report(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		exit(1);
 	}
 	put_code(tb, count);
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
-					     (void *)(uintptr_t)blocks++);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block,
+		cpus == 1 ? QEMU_PLUGIN_CB_NO_REGS : QEMU_PLUGIN_CB_R_REGS,
+		(void *)(uintptr_t)blocks++);
 	for (i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const int side = qemu_plugin_insn_vaddr(insn) >> 63 ? OF_KERNEL : OF_PROGRAMS;
 		const qemu_plugin_u64 counter = { board, side * sizeof(uint64_t) };
 
-		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn,
-			QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
+		if (cpus == 1)
+			qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn,
+				QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
+		else
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, count_one,
+				QEMU_PLUGIN_CB_NO_REGS, &of_several[side]);
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
 			QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)i);
 		if (is_mark(insn, BEGIN) || is_mark(insn, ENDS))
@@ -254,7 +362,7 @@ static void report(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 /* All translations are gone, and no CPU runs. */
 static void begin(qemu_plugin_id_t id)
 {
-	executed = qemu_plugin_scoreboard_find(board, 0);
+	executed = cpus == 1 ? qemu_plugin_scoreboard_find(board, 0) : of_several;
 	recording = true;
 	qemu_plugin_report_walks(on_walk);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, report);
@@ -288,8 +396,9 @@ static void look_for_begin(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 __attribute__((visibility("default")))
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-	if (info->system.max_vcpus != 1) {
-		fprintf(stderr, "system: a guest of one CPU is needed\n");
+	cpus = info->system.max_vcpus;
+	if (cpus > MOST_CPUS) {
+		fprintf(stderr, "system: a guest of at most %d CPUs is needed\n", MOST_CPUS);
 		return 1;
 	}
 	if (argc != 1 || strncmp(argv[0], "out=", 4)) {

@@ -423,6 +423,7 @@ class SampleWindow(Model):
     instructions: Natural
     accesses: Natural
     cycles: Natural
+    total: Natural | None = None
     data: Natural
     translation: Natural
     mispredictions: Natural
@@ -433,6 +434,7 @@ class SampleWindow(Model):
     recoverable: Natural | None = None
     l1_tlb_misses: Natural
     l2_tlb_misses: Natural
+    coherence: Coherence | None = None
     walks: Natural
     walk_cycles: Natural
     walk_reads: Natural

@@ -54,6 +54,29 @@ def test_instructions_are_those_that_another_plugin_counts(machine: Machine) -> 
     assert {row.kb for row in rows} == {64}
 
 
+def test_lines_move_that_the_kernel_writes_on_both_cores(machine: Machine) -> None:
+    where = layout.find()
+    if not where.emulator.exists():
+        pytest.skip("no emulator: make linux-qemu")
+    assert machine.image.exists()
+    found = list(suite.load(where.linux / "bench", ["foliomap/contended"]))
+    moved: list[dict[str, float]] = []
+    for job in found:
+        few = job.entry.model_copy(update={"args": ["1", "2", "4"]})
+        rows = timing.timed(where, replace(job, entry=few), ["skylake-sp"], Quiet(), lambda _: None)
+        assert all(row.transfers is not None for row in rows)
+        moved.append({row.operation: row.transfers or 0.0 for row in rows})
+    off, on = moved
+    # Each page of a folio has a line with its map count; the folio's own are in the first two of
+    # sixteen (struct folio). With FolioMap only those are written (docs/foliomap.md). A line that
+    # both cores write goes to the second one at least once, half a time for each core's page.
+    for operation in ("fork", "munmap"):
+        shared = f"{operation}_shared"
+        assert off[shared] - on[shared] > 0.5 * 14 / 16
+    assert off["munmap_shared"] > off["munmap_apart"] + 0.5
+    assert on["munmap_shared"] < 0.5
+
+
 def row(boot: str, operation: str, machine: str, ns: float) -> timing.Timed:
     return timing.Timed(
         boot=boot,

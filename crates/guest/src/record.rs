@@ -6,6 +6,7 @@ use crate::stream::{Record, Stream};
 use crate::{GuestError, GuestWalk, Purpose, WalkList, failed};
 use pagelab_events::{Batch, Control, Flow, Metadata, TraceWriter};
 use pagelab_recorder::Processor;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -36,8 +37,8 @@ pub struct Recorded {
 
 /// Reads what a guest reports until it ends, and writes a trace and a list of its walks.
 ///
-/// Each address space is a process of the trace, with one thread. Its pages are mapped when the
-/// guest's processor first walks to them and unmapped when it finds them gone. Or all is in one process, by
+/// Each address space is a process of the trace, and each of the guest's processors a thread. Pages of a space are
+/// mapped when a processor first walks to them and unmapped when it finds them gone. Or all is in one process, by
 /// addresses in the guest's `memory` of so many bytes, as caches see it; only the kernel's code has its own. Functions
 /// of the kernel have the names of `symbols`, the address where each begins, in order ([`symbols`]).
 ///
@@ -61,7 +62,9 @@ pub fn record(
         spaces: Spaces::default(),
         physical: None,
         first: None,
-        current: None,
+        on: 0,
+        current: vec![None],
+        code: HashSet::new(),
         changes: Vec::new(),
         recorded: Recorded::default(),
     };
@@ -87,9 +90,13 @@ struct Recording {
     physical: Option<Physical>,
     /// The event that comes before all others.
     first: Option<Control>,
-    /// The address space that the processor is in: it makes a walk before any access in another,
+    /// Number of the processor that runs.
+    on: usize,
+    /// The address space that each processor is in: it makes a walk before any access in another,
     /// since changing CR3 empties the emulator's TLB.
-    current: Option<u32>,
+    current: Vec<Option<u32>>,
+    /// Pages of the kernel's code that are mapped, where accesses are by physical addresses.
+    code: HashSet<(u64, u64)>,
     changes: Vec<Change>,
     recorded: Recorded,
 }
@@ -120,6 +127,7 @@ impl Recording {
                 Ok(())
             }
             Record::Walk(walk) => self.walk(&walk),
+            Record::GoesOn(number) => self.go_on(number as usize),
             Record::Mark => {
                 let read = self.read(false);
                 self.batch.push_control(WINDOW);
@@ -135,25 +143,59 @@ impl Recording {
         written.map_err(failed(trace.display()))
     }
 
+    /// Each processor is a thread of the trace, in whatever space it is.
+    fn go_on(&mut self, number: usize) -> std::io::Result<()> {
+        self.read(false)?;
+        self.processor.go_on(number);
+        let before = self.process();
+        self.on = number;
+        if self.current.len() <= number {
+            self.current.resize(number + 1, None);
+        }
+        if self.process() != before {
+            return self.flush();
+        }
+        self.name_thread();
+        Ok(())
+    }
+
+    fn name_thread(&mut self) {
+        let thread = self.on as u32;
+        self.batch.push_control(Control::Thread { thread });
+        let at = self.batch.len() as u32;
+        self.batch.flow.push((at, Flow::Thread(thread)));
+        self.batch.regular.push(false);
+    }
+
+    /// True once any processor is in a known space.
+    fn begun(&self) -> bool {
+        self.current.iter().any(Option::is_some)
+    }
+
     fn walk(&mut self, walk: &GuestWalk) -> std::io::Result<()> {
         let space = self.spaces.number(walk.root);
-        if self.current == Some(space) {
+        if self.current[self.on] == Some(space) {
             self.read(false)?;
         } else {
             self.read(true)?;
-            if self.physical.is_none() || self.current.is_none() {
+            if self.physical.is_none() || !self.begun() {
                 self.flush()?;
-                self.current = Some(space);
+                self.current[self.on] = Some(space);
                 self.start();
             }
-            self.current = Some(space);
+            self.current[self.on] = Some(space);
         }
         self.recorded.walks += 1;
         self.recorded.faults += u64::from(walk.found.is_none());
         self.list.write(self.accesses(), space, walk)?;
         self.spaces.learn(space, walk, &mut self.changes);
         for &change in &self.changes {
-            if self.physical.is_none() || is_kernel_code(walk, change) {
+            let tell = match (self.physical, kernel_code(walk, change)) {
+                (None, _) => true,
+                (Some(_), Some(page)) => self.code.insert(page),
+                (Some(_), None) => false,
+            };
+            if tell {
                 self.batch.push_control(control(change));
             }
         }
@@ -166,7 +208,7 @@ impl Recording {
 
     /// Reads what the processor has executed; what it did before its first walk is in no known space.
     fn read(&mut self, switch: bool) -> std::io::Result<()> {
-        let (space, start) = (self.current.unwrap_or(0), self.batch.len());
+        let (space, start) = (self.current[self.on].unwrap_or(0), self.batch.len());
         let process = self.process();
         self.processor.read(process, switch, &mut self.batch);
         if let Some(physical) = self.physical {
@@ -182,7 +224,7 @@ impl Recording {
     fn process(&self) -> u32 {
         match self.physical {
             Some(_) => 0,
-            None => self.current.unwrap_or(0),
+            None => self.current[self.on].unwrap_or(0),
         }
     }
 
@@ -191,20 +233,19 @@ impl Recording {
         let definitions = std::mem::take(&mut self.batch.definitions);
         self.batch.clear();
         self.batch.process = self.process();
-        self.batch.push_control(Control::Thread { thread: 0 });
-        if self.current.is_some()
+        self.name_thread();
+        if self.begun()
             && let Some(first) = self.first.take()
         {
             self.batch.push_control(first);
         }
-        self.batch.flow.push((0, Flow::Thread(0)));
-        self.batch.regular.push(false);
         self.batch.definitions = definitions;
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
+        let begun = self.begun();
         if let Some(trace) = &mut self.trace
-            && self.current.is_some()
+            && begun
         {
             trace.write(&self.batch)?;
             self.batch.definitions.clear();
@@ -242,9 +283,14 @@ const WINDOW: Control = Control::Skipped {
     accesses: 0,
 };
 
-fn is_kernel_code(walk: &GuestWalk, change: Change) -> bool {
-    let mapped = matches!(change, Change::Mapped(addr, _) if addr >> 63 != 0);
-    mapped && walk.purpose == Purpose::Fetch
+/// The page of the kernel's code that is mapped, and its bytes.
+fn kernel_code(walk: &GuestWalk, change: Change) -> Option<(u64, u64)> {
+    match change {
+        Change::Mapped(addr, size) if addr >> 63 != 0 && walk.purpose == Purpose::Fetch => {
+            Some((addr, size.bytes()))
+        }
+        _ => None,
+    }
 }
 
 /// Control event of a change. Pages may be written and executed whatever the guest allows: it deals

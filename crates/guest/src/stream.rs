@@ -11,6 +11,9 @@ const END: u64 = 2;
 const CODE: u64 = 3;
 const ENTERED: u64 = 4;
 const MARK: u64 = 5;
+const GOES_ON: u64 = 6;
+/// As many as the kernel is built for (linux/config/base.config).
+const MOST_PROCESSORS: u64 = 64;
 /// Most levels of a distributed page table.
 const MOST_LEVELS: u64 = 3;
 /// As many as linux/qemu/walks.c keeps.
@@ -25,6 +28,8 @@ pub(crate) enum Record {
     Entered(u32),
     /// By an instruction of it.
     Access(Access),
+    /// Number of the processor that goes on.
+    GoesOn(u32),
     Walk(GuestWalk),
     /// A measurement of the program begins or ends here.
     Mark,
@@ -77,6 +82,9 @@ impl<R: Read> Stream<R> {
             CODE => self.code(first, addr),
             ENTERED => Ok(Some(Record::Entered((first >> 32) as u32))),
             MARK => Ok(Some(Record::Mark)),
+            GOES_ON if first >> 32 < MOST_PROCESSORS => {
+                Ok(Some(Record::GoesOn((first >> 32) as u32)))
+            }
             END => {
                 let kernel: Option<[u64; 1]> = self.words()?;
                 Ok(kernel.map(|[kernel]| Record::End([addr, kernel])))

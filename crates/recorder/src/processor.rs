@@ -1,4 +1,4 @@
-//! The only processor of a machine, told block by block: a guest's.
+//! Processors of a machine, told block by block: a guest's. One runs at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,17 +14,27 @@ use crate::plan::{Plan, execute};
 use crate::reconvergence::Ways;
 use crate::thread::{Stop, Thread};
 
-/// Turns what a processor executes into accesses, with their code, as a thread's of a program are.
+/// Turns what processors execute into accesses, with their code, as those of a program's threads are.
+#[derive(Default)]
 pub struct Processor {
-    thread: Thread,
+    /// The one that runs, and its number.
+    on: OnProcessor,
+    number: usize,
+    /// By number; that of the one that runs is empty.
+    others: Vec<OnProcessor>,
     plans: Vec<Plan>,
     ways: Ways,
     code: CodeBook,
     /// Addresses of the blocks of the code book.
     places: Vec<u64>,
-    in_kernel: bool,
     /// Pages of five levels of page tables, whose numbers have more bits than a word has room for: by those it has.
     far: HashMap<u64, u64>,
+}
+
+/// State of one processor.
+struct OnProcessor {
+    thread: Thread,
+    in_kernel: bool,
     /// Words that are not read yet, and the block that was entered last with its next entry.
     words: Vec<u64>,
     entered: Option<usize>,
@@ -36,16 +46,11 @@ const MANY: usize = 1 << 14;
 /// Bits of an address, which goes on as its upper one.
 const ADDRESS: u64 = (1 << SIZE_SHIFT) - 1;
 
-impl Default for Processor {
-    fn default() -> Processor {
-        Processor {
+impl Default for OnProcessor {
+    fn default() -> OnProcessor {
+        OnProcessor {
             thread: Thread::new(Arc::default()),
-            plans: Vec::new(),
-            ways: Ways::default(),
-            code: CodeBook::default(),
-            places: Vec::new(),
             in_kernel: false,
-            far: HashMap::new(),
             words: Vec::new(),
             entered: None,
             next: 0,
@@ -62,15 +67,26 @@ impl Processor {
         (self.plans.len() - 1) as u32
     }
 
+    /// Another processor goes on, of this number. What is said is of it from now on.
+    pub fn go_on(&mut self, number: usize) {
+        let processors = self.number.max(number) + 1;
+        if self.others.len() < processors {
+            self.others.resize_with(processors, OnProcessor::default);
+        }
+        std::mem::swap(&mut self.on, &mut self.others[self.number]);
+        std::mem::swap(&mut self.on, &mut self.others[number]);
+        self.number = number;
+    }
+
     /// The block of this number is entered.
     pub fn enter(&mut self, number: u32) {
-        if self.entered == Some(number as usize) && self.repeats(number as usize) {
+        if self.on.entered == Some(number as usize) && self.repeats(number as usize) {
             return;
         }
         self.leave();
-        self.entered = Some(number as usize);
-        self.next = 0;
-        self.words.push(Kind::Block.word(number.into()));
+        self.on.entered = Some(number as usize);
+        self.on.next = 0;
+        self.on.words.push(Kind::Block.word(number.into()));
     }
 
     /// True if a block is one instruction that moves or fills memory: by a clock that counts instructions QEMU enters
@@ -82,7 +98,7 @@ impl Processor {
 
     /// An instruction of the block accesses memory, so many bytes (their logarithm).
     pub fn access(&mut self, instruction: u16, store: bool, address: u64, log2: u8) {
-        let Some(plan) = self.entered.and_then(|number| self.plans.get(number)) else {
+        let Some(plan) = self.on.entered.and_then(|number| self.plans.get(number)) else {
             return;
         };
         let script = &plan.block.script;
@@ -95,31 +111,31 @@ impl Processor {
             return;
         };
         let index = first + at;
-        let before = (self.next..index).filter(|&at| script[at].prefetch);
-        self.words.extend(before.map(prefetch));
-        self.next = self.next.max(index + 1);
+        let before = (self.on.next..index).filter(|&at| script[at].prefetch);
+        self.on.words.extend(before.map(prefetch));
+        self.on.next = self.on.next.max(index + 1);
         if near(address) != address {
             let page = address & ADDRESS & !(PAGE - 1);
             self.far.insert(page, address & !(PAGE - 1));
         }
         let size = u64::from(log2 & 7) << SIZE_SHIFT;
-        (self.words).push((index as u64) << ENTRY_SHIFT | size | address & ADDRESS);
+        (self.on.words).push((index as u64) << ENTRY_SHIFT | size | address & ADDRESS);
     }
 
     /// The emulator makes no access of a prefetch: it is said to go nowhere.
     fn leave(&mut self) {
-        let Some(plan) = self.entered.take().and_then(|at| self.plans.get(at)) else {
+        let Some(plan) = self.on.entered.take().and_then(|at| self.plans.get(at)) else {
             return;
         };
-        let rest = self.next..plan.block.script.len();
+        let rest = self.on.next..plan.block.script.len();
         if (plan.block.script[rest.clone()].iter()).all(|entry| entry.prefetch) {
-            self.words.extend(rest.map(prefetch));
+            self.on.words.extend(rest.map(prefetch));
         }
     }
 
     /// True if it is time to read.
     pub fn is_full(&self) -> bool {
-        self.words.len() >= MANY
+        self.on.words.len() >= MANY
     }
 
     /// Adds what was executed to a batch of a process. At a `switch` the processor goes on in another.
@@ -128,14 +144,14 @@ impl Processor {
             self.leave();
         }
         let (start, flow) = (batch.len(), batch.flow.len());
-        let mut words = std::mem::take(&mut self.words);
+        let mut words = std::mem::take(&mut self.on.words);
         let mut row = InARow {
             words: &words,
             read: 0,
             is_final: switch,
         };
         loop {
-            match (self.thread).read(&mut row, &self.plans, batch, MANY) {
+            match (self.on.thread).read(&mut row, &self.plans, batch, MANY) {
                 Stop::New(number) => self.meet(number, process, batch),
                 Stop::Full => {}
                 Stop::Empty | Stop::Message => break,
@@ -143,9 +159,9 @@ impl Processor {
         }
         let read = row.read;
         words.drain(..read);
-        self.words = words;
+        self.on.words = words;
         if switch {
-            self.thread.finish_block(&self.plans, batch);
+            self.on.thread.finish_block(&self.plans, batch);
         }
         self.say_whose(batch, start, flow);
     }
@@ -203,13 +219,14 @@ impl Processor {
         for (end, entry) in entries.chain([(batch.addr.len() as u32, None)]) {
             for access in at..end as usize {
                 batch.addr[access] = self.whole(batch.addr[access]);
-                if self.in_kernel {
+                if self.on.in_kernel {
                     batch.op[access] = batch.op[access].by_kernel();
                 }
             }
             at = end as usize;
             if let Some(Flow::Block(block)) = entry {
-                self.in_kernel = (self.places.get(block as usize)).is_some_and(|&pc| is_kernel(pc));
+                self.on.in_kernel =
+                    (self.places.get(block as usize)).is_some_and(|&pc| is_kernel(pc));
             }
         }
     }

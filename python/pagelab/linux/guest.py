@@ -57,7 +57,8 @@ class Ending(StrEnum):
 class Machine:
     """The virtual machine to start.
 
-    `memory` is in MB, `timeout` in seconds of the host. CPUs are divided among the nodes; a single
+    `memory` is in MB, `timeout` in seconds of the host. With `icount` the clock counts the
+    instructions of all CPUs, which take turns. CPUs are divided among the nodes; a single
     one is on node 0, and the other nodes have memory only. `plugin` is a QEMU plugin that is told
     out=PATH and `plugin_options`; what it writes there comes back as the result's file COUNTS,
     unless `report` is a pipe for it, which is closed when the guest has it.
@@ -90,8 +91,6 @@ class Machine:
             raise UsageError("a guest needs at least 1 CPU, 1 node and 64 MB")
         if self.cpus > 1 and self.cpus % self.nodes:
             raise UsageError(f"{self.cpus} CPUs cannot be divided evenly among {self.nodes} nodes")
-        if self.icount and self.cpus != 1:
-            raise UsageError("--icount counts the instructions of one CPU: use --cpus 1")
         if self.accel not in ("auto", "kvm", "tcg"):
             raise UsageError(f"unknown accelerator '{self.accel}'. Valid: auto, kvm, tcg")
         if self.processor not in ("", *PROCESSORS):

@@ -105,7 +105,10 @@ def record(
     show: bool = True,
     physical: bool = False,
 ) -> tuple[guest.Result, Recorded]:
-    """Run a command in a guest of one CPU; record everything from its start to its end.
+    """Run a command in a guest; record everything from its start to its end.
+
+    It has one CPU, or as many as the machine where accesses are by `physical` addresses and its
+    clock counts instructions: then CPUs take turns, and each is a thread of the trace.
 
     The machine's emulator is `make linux-qemu`'s. What the command prints is passed through if it
     is to `show`. By `physical` addresses a page is one wherever it is mapped, as caches see it, and
@@ -122,6 +125,7 @@ def record(
     metadata = json.dumps({"command": " ".join(command), "recorder": "pagelab linux record"})
     memory = machine.memory << 20 if physical else None
     symbols = build.symbols(machine.image)
+    cpus = machine.cpus if physical and machine.icount else 1
     read, write = os.pipe()
     # It is closed in any case: else nothing would end the reading.
     with ThreadPoolExecutor(max_workers=1) as reader, os.fdopen(write, "wb") as report:
@@ -129,7 +133,7 @@ def record(
             _core.record_guest, read, trace, walks_of(trace), metadata, memory, symbols
         )
         result = guest.run(
-            replace(machine, cpus=1, plugin=plugin, report=report),
+            replace(machine, cpus=cpus, plugin=plugin, report=report),
             [str(marks), *command],
             cwd=cwd,
             env=env,

@@ -179,6 +179,41 @@ fn a_page_is_one_wherever_it_is_mapped() {
     assert_eq!(told[1..], [of_user.clone(), of_user, of_kernel]);
 }
 
+/// One goes on in the middle of a block, after another one, in a space of its own, has entered it, too.
+#[test]
+fn each_processor_is_a_thread() {
+    let files = Files::new();
+    let mut guest = Guest::new(4);
+    guest.map(0x1000, 0x7000_0000, 1, 0x5000);
+    guest.map(0x2000, 0x7000_0000, 1, 0x6000);
+    let access = |instruction: u64, addr: u64| [3 << 5 | instruction << 16, addr];
+    let mut words = told(&guest.walk(0x1000, 0x7000_0018));
+    words.extend(block(0, 0x40_0000, &[LOAD, LOAD]));
+    words.extend(access(0, 0x7000_0018));
+    words.extend([6 | 1 << 32, 0]);
+    words.extend(told(&guest.walk(0x2000, 0x7000_0028)));
+    words.extend([4, 0]);
+    words.extend(access(0, 0x7000_0028));
+    words.extend([6, 0]);
+    words.extend(access(1, 0x7000_0038));
+    let recorded = files.record(&words, Some(1 << 20), &[]);
+    assert_eq!(recorded.accesses, 3);
+    let mut reader = TraceReader::open(&files.trace).unwrap();
+    let (mut batch, mut made, mut thread) = (Batch::default(), Vec::new(), u32::MAX);
+    while reader.next_batch(&mut batch).unwrap() {
+        for (at, addr) in batch.addr.iter().enumerate() {
+            let controls = (batch.controls.iter()).filter(|control| control.0 as usize == at);
+            for (_, control) in controls {
+                if let Control::Thread { thread: next } = control {
+                    thread = *next;
+                }
+            }
+            made.push((thread, addr & 0xf_ffff));
+        }
+    }
+    assert_eq!(made, [(0, 0x5018), (1, 0x6028), (0, 0x5038)]);
+}
+
 /// An address far above a page that lies at the end of what addresses can name.
 #[test]
 fn an_address_of_no_page_has_no_place() {
@@ -246,7 +281,8 @@ fn a_report_that_is_cut_off_is_read_up_to_there() {
     }
     assert!(Stream::new(&b"pagelab\n"[..]).is_err());
     for bad in [
-        6,
+        6 | 64 << 32,
+        7,
         7 << 5,
         1 | 3 << 3,
         1 | 13 << 13,

@@ -340,6 +340,9 @@ pub struct WindowResult {
     pub accesses: u64,
     /// Time of the core that took longest.
     pub cycles: u64,
+    /// Sum over cores, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
     /// Part of the sum over cores that was not computing, by cause.
     #[serde(flatten)]
     pub causes: Causes,
@@ -347,6 +350,9 @@ pub struct WindowResult {
     pub l1_tlb_misses: u64,
     /// Second-level TLB misses.
     pub l2_tlb_misses: u64,
+    /// Counts of coherence, where private caches are kept coherent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<CoherenceCounts>,
     /// Page walks.
     pub walks: u64,
     /// Their latencies, added up.

@@ -1,6 +1,6 @@
 //! Threads of one program that take shorter turns than in its recording.
 
-use pagelab_events::{Batch, Control, Source, SourceError, WarmUp};
+use pagelab_events::{Batch, Control, Flow, Source, SourceError, WarmUp};
 
 /// A source whose threads take turns of so many accesses between two control events.
 ///
@@ -16,7 +16,11 @@ pub(crate) struct Turns<'a> {
     batch: Batch,
     access: usize,
     control: usize,
-    thread: u32,
+    flow: usize,
+    /// None before the batch's process has named one.
+    thread: Option<u32>,
+    /// Thread whose blocks the flow names.
+    executes: u32,
     /// Accesses of each thread that were taken and not given out.
     queues: Vec<Queue>,
     queued: usize,
@@ -24,14 +28,17 @@ pub(crate) struct Turns<'a> {
     failed: Option<SourceError>,
 }
 
+#[derive(Default)]
 struct Queue {
     thread: u32,
     accesses: Batch,
     given: usize,
+    /// Entries of the flow that were given out.
+    executed: usize,
 }
 
-/// Accesses that are looked ahead: several turns of a recording, for a few threads.
-const AHEAD: usize = 1 << 16;
+/// Accesses that are looked ahead: many turns of a recording, for a few threads.
+const AHEAD: usize = 1 << 17;
 
 impl<'a> Turns<'a> {
     pub(crate) fn new(source: &'a mut dyn Source, turn: u32) -> Self {
@@ -42,7 +49,9 @@ impl<'a> Turns<'a> {
             batch: Batch::default(),
             access: 0,
             control: 0,
-            thread: 0,
+            flow: 0,
+            thread: None,
+            executes: 0,
             queues: Vec::new(),
             queued: 0,
             failed: None,
@@ -62,33 +71,52 @@ impl<'a> Turns<'a> {
                 }
                 continue;
             }
+            let next = next.map(|next| next.1);
+            self.execute(until as u32);
             match next {
-                Some(&(_, Control::Thread { thread })) => self.thread = thread,
-                Some((_, Control::ThreadStart { .. } | Control::ThreadEnd { .. })) => {}
+                Some(Control::Thread { thread }) => self.thread = Some(thread),
+                Some(Control::ThreadStart { .. } | Control::ThreadEnd { .. }) => {}
                 _ => return,
             }
             self.control += 1;
         }
+        // The batch has come to its end.
+        self.execute(u32::MAX);
     }
 
     fn queue(&mut self, until: usize) {
-        let thread = self.thread;
-        let known = self.queues.iter().position(|queue| queue.thread == thread);
-        let place = known.unwrap_or_else(|| {
-            self.queues.push(Queue {
-                thread,
-                accesses: Batch::default(),
-                given: 0,
-            });
-            self.queues.len() - 1
-        });
-        copy(
-            &self.batch,
-            self.access..until,
-            &mut self.queues[place].accesses,
-        );
-        self.queued += until - self.access;
+        while let Some(&(at, _)) = self.batch.flow.get(self.flow)
+            && (at as usize) < until
+        {
+            self.queue_accesses(at as usize);
+            self.execute(at);
+        }
+        self.queue_accesses(until);
+    }
+
+    fn queue_accesses(&mut self, until: usize) {
+        let accesses = self.access..until;
+        let queue = of_thread(&mut self.queues, self.thread.unwrap_or(0));
+        copy(&self.batch, accesses.clone(), &mut queue.accesses);
+        self.queued += accesses.len();
         self.access = until;
+    }
+
+    /// Takes the flow up to what starts before access `until` of the batch.
+    fn execute(&mut self, until: u32) {
+        while let Some(&(at, entry)) = self.batch.flow.get(self.flow)
+            && at <= until
+        {
+            match entry {
+                Flow::Thread(thread) => self.executes = thread,
+                Flow::Block(_) => {
+                    let queue = of_thread(&mut self.queues, self.executes);
+                    let at = queue.accesses.len() as u32;
+                    queue.accesses.flow.push((at, entry));
+                }
+            }
+            self.flow += 1;
+        }
     }
 
     /// Gives everything out that was taken.
@@ -105,6 +133,7 @@ impl<'a> Turns<'a> {
                 batch.push_control(Control::Thread { thread });
                 let left = queue.accesses.len() - queue.given;
                 let end = queue.given + turn.min(left);
+                queue.execute(end, batch);
                 copy(&queue.accesses, queue.given..end, batch);
                 queue.given = end;
             }
@@ -112,6 +141,36 @@ impl<'a> Turns<'a> {
                 .retain(|queue| queue.given < queue.accesses.len());
         }
     }
+}
+
+impl Queue {
+    /// Gives out the blocks that are executed up to access `end`; behind the last access all.
+    fn execute(&mut self, end: usize, batch: &mut Batch) {
+        let Batch { flow, .. } = &self.accesses;
+        let last = end == self.accesses.len();
+        let next = &flow[self.executed..];
+        let count = next.partition_point(|&(at, _)| last || (at as usize) < end);
+        if count == 0 {
+            return;
+        }
+        let (at, given) = (batch.len(), self.given);
+        batch.flow.push((at as u32, Flow::Thread(self.thread)));
+        let moved = |&(of, entry): &(u32, Flow)| ((of as usize - given + at) as u32, entry);
+        batch.flow.extend(next[..count].iter().map(moved));
+        self.executed += count;
+    }
+}
+
+fn of_thread(queues: &mut Vec<Queue>, thread: u32) -> &mut Queue {
+    let known = queues.iter().position(|queue| queue.thread == thread);
+    let place = known.unwrap_or(queues.len());
+    if known.is_none() {
+        queues.push(Queue {
+            thread,
+            ..Queue::default()
+        });
+    }
+    &mut queues[place]
 }
 
 /// Adds accesses of one batch to another.
@@ -143,6 +202,10 @@ impl Source for Turns<'_> {
             }
             if let Some(&(_, control)) = self.batch.controls.get(self.control) {
                 self.give(batch);
+                // The last turn may have been another's.
+                if let Some(thread) = self.thread {
+                    batch.push_control(Control::Thread { thread });
+                }
                 batch.push_control(control);
                 self.control += 1;
                 continue;
@@ -158,12 +221,13 @@ impl Source for Turns<'_> {
                     self.failed = Some(error);
                     false
                 });
-            (self.access, self.control) = (0, 0);
+            (self.access, self.control, self.flow) = (0, 0, 0);
             if !more {
                 self.batch.clear();
             }
             batch.definitions.append(&mut self.batch.definitions);
             if !more || self.batch.process != process {
+                self.thread = None;
                 self.give(batch);
                 if !batch.is_empty() {
                     return Ok(true);
@@ -209,6 +273,7 @@ mod tests {
     enum Event {
         Access(Access),
         Control(Control),
+        Block(u32),
     }
 
     fn access(addr: u64) -> Event {
@@ -246,6 +311,12 @@ mod tests {
                     batch.push_control(control);
                     last = last.or(Some((process, u32::MAX)));
                 }
+                Event::Block(block) => {
+                    let at = batch.len() as u32;
+                    batch.flow.push((at, Flow::Thread(thread)));
+                    batch.flow.push((at, Flow::Block(block)));
+                    last = last.or(Some((process, u32::MAX)));
+                }
             }
         }
         batches
@@ -256,7 +327,16 @@ mod tests {
         let mut events = Vec::new();
         while source.next_batch(&mut batch).unwrap() {
             let (mut thread, mut controls) = (u32::MAX, batch.controls.iter().peekable());
+            let (mut executes, mut flow) = (u32::MAX, batch.flow.iter().peekable());
             for place in 0..=batch.len() {
+                while let Some(&(_, entry)) = flow.next_if(|next| next.0 as usize == place) {
+                    match entry {
+                        Flow::Thread(thread) => executes = thread,
+                        Flow::Block(block) => {
+                            events.push((batch.process, executes, Event::Block(block)));
+                        }
+                    }
+                }
                 while let Some(&(_, control)) = controls.next_if(|next| next.0 as usize == place) {
                     match control {
                         Control::Thread { thread: next } => thread = next,
@@ -271,15 +351,24 @@ mod tests {
         events
     }
 
-    /// Events of each thread, with all control events of its process.
-    fn by_thread(events: &[(u32, u32, Event)]) -> HashMap<(u32, u32), Vec<Event>> {
+    /// Events of each thread: accesses with all control events of its process, and accesses with its blocks.
+    fn by_thread(events: &[(u32, u32, Event)]) -> HashMap<(u32, u32), [Vec<Event>; 2]> {
         let mut found = HashMap::new();
         for process in 0..2 {
             for thread in 0..3 {
-                let own = events.iter().filter(|&&(of, by, event)| {
-                    of == process && (by == thread || matches!(event, Event::Control(_)))
+                let of_process = || events.iter().filter(|event| event.0 == process);
+                let with_controls = of_process().filter(|&&(_, by, event)| match event {
+                    Event::Access(_) => by == thread,
+                    Event::Control(_) => true,
+                    Event::Block(_) => false,
                 });
-                found.insert((process, thread), own.map(|event| event.2).collect());
+                let with_blocks = of_process()
+                    .filter(|&&(_, by, event)| by == thread && !matches!(event, Event::Control(_)));
+                let both = [
+                    with_controls.map(|event| event.2).collect(),
+                    with_blocks.map(|event| event.2).collect(),
+                ];
+                found.insert((process, thread), both);
             }
         }
         found
@@ -296,7 +385,14 @@ mod tests {
             let mut given = Vec::new();
             for (process, thread, accesses, control) in runs {
                 for _ in 0..accesses {
-                    given.push((process, thread, access(given.len() as u64)));
+                    let number = given.len() as u64;
+                    if number % 3 == 1 {
+                        given.push((process, thread, Event::Block(number as u32)));
+                    }
+                    given.push((process, thread, access(number)));
+                }
+                if control == 1 {
+                    given.push((process, thread, Event::Block(given.len() as u32)));
                 }
                 if control == 0 {
                     let end = given.len() as u64;
