@@ -23,7 +23,6 @@ from pagelab.measuring.native import Run
 # come too early, and is tried again.
 _STARTING_SECONDS = 20.0
 _BETWEEN_TRIES = 0.1
-_BETWEEN_LOOKS = 0.1
 # A server is asked to end, and made to after so long.
 _ENDING_SECONDS = 10.0
 
@@ -209,7 +208,7 @@ def _read(file: Path) -> str:
 
 
 def _run(load: Load, seconds: float, ended: Event | None = None) -> tuple[int, str]:
-    """Status and output of a load; it is killed when something has `ended`.
+    """Status and output of a load; one that runs when something has `ended` is killed.
 
     Raises PagelabError when it takes longer than so many seconds.
     """
@@ -225,7 +224,7 @@ def _run(load: Load, seconds: float, ended: Event | None = None) -> tuple[int, s
         try:
             while True:
                 try:
-                    output, _ = process.communicate(timeout=_BETWEEN_LOOKS)
+                    output, _ = process.communicate(timeout=_BETWEEN_TRIES)
                     return process.returncode, output.decode(errors="replace")
                 except subprocess.TimeoutExpired:
                     if ended is not None and ended.is_set():
