@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pagelab import pages as sizes
 from pagelab import units
+from pagelab.agreeing.setting import MOST_NODES
 from pagelab.counts import Os
 
 # Functions of the kernel that are counted: a copy of a page (`copy_mc_user_highpage`), and a store
@@ -65,7 +66,7 @@ def _placed(node: int) -> _Count:
     return _Count(
         f"{PLACED} {node}",
         lambda at: at.get(f"placed/{node}", 0),
-        lambda run: (*run.placed, 0, 0, 0, 0)[node],
+        lambda run: (*run.placed, *[0] * MOST_NODES)[node],
     )
 
 
@@ -97,7 +98,7 @@ _COUNTS = (
         lambda at: at["thp_collapse_alloc"],
         lambda run: run.collapsed + (run.khugepaged.collapsed if run.khugepaged else 0),
     ),
-    *(_placed(node) for node in range(4)),
+    *(_placed(node) for node in range(MOST_NODES)),
     _Count("pages swapped out", lambda at: at["pswpout"], _reclaim("swapped_out")),
     _Count("pages swapped in", lambda at: at["pswpin"], _reclaim("swapped_in")),
     _Count(

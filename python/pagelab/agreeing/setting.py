@@ -7,6 +7,8 @@ from pagelab import units
 from pagelab.errors import UsageError
 from pagelab.linux import layout
 
+# Nodes of memory whose pages are counted.
+MOST_NODES = 4
 # The simulator's manager that is a memory file system.
 MANAGERS = {"basicmfs": "basic", "bwmfs": "bandwidth"}
 # khugepaged sleeps as shortly as a guest can, a tick of its clock, and then looks at all memory.
@@ -41,6 +43,8 @@ class Setting:
             raise UsageError(f"{self.manager} cannot be compared: give {', '.join(MANAGERS)}")
         if kind == "bwmfs" and not options.startswith("weights="):
             raise UsageError("bwmfs wants weights: give bwmfs:weights=3:2")
+        if self.nodes > MOST_NODES:
+            raise UsageError(f"a guest has {MOST_NODES} nodes at most: {self.manager} has more")
         if self.max_ptes_none is None:
             return
         if not 0 <= self.max_ptes_none < 512:
