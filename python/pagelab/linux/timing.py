@@ -193,9 +193,9 @@ def table(rows: Sequence[Timed]) -> str:
             if any(found):
                 values = "".join(f"{_value(row):>{_WIDTH}}" for row in found)
                 lines.append(f"  {letter}{values}")
-                if any(row is not None and row.transfers is not None for row in found):
+                if any(map(_moved, found)):
                     lines.append(f"   {''.join(f'{_moved(row):>{_WIDTH}}' for row in found)}")
-    return "\n".join([*lines, "", *_LEFT_OUT])
+    return "\n".join([*lines, "", *_LEFT_OUT, *(_OF_CORES if any(map(_moved, rows)) else ())])
 
 
 # Four machines beside each other in 80 columns.
@@ -203,9 +203,9 @@ _WIDTH = 19
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEFT_OUT = (
     "Simulated: the kernel's own instructions, without misses of TLBs, and without",
-    "what a processor takes to enter the kernel and to leave it. Lines are those that",
-    "came from the other core's caches; nothing waits for a lock.",
+    "what a processor takes to enter the kernel and to leave it.",
 )
+_OF_CORES = ("Lines came from another core's caches; nothing waits for a lock.",)
 
 
 def _value(row: Timed | None) -> str:
