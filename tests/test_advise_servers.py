@@ -31,7 +31,7 @@ while True:
     peer.sendall(b"42")
     peer.close()
 """
-# The same without memory of its own, in a program that begins sooner.
+# Server without memory of its own, in a program that begins sooner.
 SHORT_SERVER = """
 use IO::Socket::UNIX;
 $listener = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1);
@@ -100,7 +100,7 @@ def test_the_model_speaks_of_a_server_under_its_load(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     faults = found["model"]["perf"]["expected"]["page-faults"]["unchanged"]
     measured = statistics.median(run["faults"] for run in found["unchanged"]["runs"])
-    # What starts it has some faults of its own.
+    # Its starter has some faults, too.
     assert faults == pytest.approx(measured, rel=0.2)
     # 50,000 numbers are added for each that asks, by one instruction at the very least.
     model = json.loads((tmp_path / "out" / "model" / "result.json").read_text())

@@ -69,17 +69,18 @@ def counting_down(meter: Meter, seconds: float) -> Iterator[Callable[[str], None
     That is shown anew each second, until the block ends.
     """
     until = time.monotonic() + seconds
-    now, ended = [""], Event()
+    now, ended = "", Event()
 
     def say(doing: str) -> None:
-        now[0] = doing
+        nonlocal now
+        now = doing
         left = max(0.0, until - time.monotonic())
         meter.update(0, None, f"{doing}, at most {left:.0f} s left")
 
     def tick() -> None:
         while not ended.wait(1.0):
-            if now[0]:
-                say(now[0])
+            if now:
+                say(now)
 
     thread = Thread(target=tick, daemon=True)
     thread.start()
