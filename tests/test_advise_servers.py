@@ -17,6 +17,7 @@ from pagelab import results
 from pagelab.advising import serving, why
 from pagelab.errors import PagelabError
 from pagelab.measuring.native import Run
+from processes import PATIENCE, until
 
 # Serves a number on a Unix socket: how often it was asked, with memory of its own.
 SERVER = """
@@ -121,8 +122,23 @@ def test_a_load_that_never_begins_or_fails_is_said(
         pytest.raises(PagelabError, match="false ended with status 1"),
         serving.working(serving.parse(["false"], None)),
     ):
-        ended = subprocess.run(server, check=False)
+        ended = subprocess.run(server, check=False, timeout=PATIENCE)
     assert ended.returncode == -signal.SIGTERM
+
+
+def test_a_process_that_listened_before_is_not_the_server(tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier"
+    place = str(tmp_path / "socket")
+    server = [sys.executable, "-c", SERVER, place, "0"]
+    with subprocess.Popen([sys.executable, "-c", SERVER, str(earlier), "0"]) as other:
+        try:
+            until(earlier.exists)
+            with serving.working(serving.parse([sys.executable, "-c", ASKS, place], None)):
+                ended = subprocess.run(server, check=False, timeout=PATIENCE)
+            assert ended.returncode == -signal.SIGTERM
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 def test_time_that_the_model_has_not_is_said() -> None:

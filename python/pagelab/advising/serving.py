@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,18 +131,20 @@ def working(load: Load) -> Iterator[None]:
     The load is ended with the block, if that is sooner. Raises PagelabError after a block in which
     it could not begin, or failed each time.
     """
+    # Some of what runs already may listen: the server that multiprocessing forks from does.
+    others = frozenset(descendants(os.getpid()))
     ended = Event()
     failure = ["the server opened no socket that --load could connect to"]
 
     def work() -> None:
         first = None
         while not ended.wait(_BETWEEN_TRIES):
-            server = _listener(os.getpid())
+            server = _listener(os.getpid(), others)
             if server is None:
                 continue
             first = first or time.monotonic()
             status, output = _run(load, math.inf, ended)
-            if status and _listener(os.getpid()) is not None:
+            if status and _listener(os.getpid(), others) is not None:
                 failure[:] = [_failed(load, status, output)]
                 if time.monotonic() - first <= _STARTING_SECONDS:
                     continue
@@ -167,8 +169,11 @@ def _failed(load: Load, status: int, output: str) -> str:
     return f"the load {load.command[0]} ended with status {status}: {output.strip()[-200:]}"
 
 
-def _listener(pid: int) -> int | None:
-    """A process, or one that it has started, that has a socket which others can connect to."""
+def _listener(pid: int, others: Collection[int] = ()) -> int | None:
+    """A process, or one that it has started, that has a socket which others can connect to.
+
+    None of `others` is meant.
+    """
     folder = Path(f"/proc/{pid}/net")
     # Columns and values of proc_pid_net(5): the state of TCP's listeners, the flag of Unix ones.
     listening = {
@@ -185,6 +190,7 @@ def _listener(pid: int) -> int | None:
         (
             process
             for process in descendants(pid)
+            if process not in others
             for target in _files(process)
             if target.startswith("socket:[") and target[8:-1] in listening
         ),
