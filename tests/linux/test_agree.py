@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import canned
+import commands
 from pagelab import systems
 from pagelab.agreeing import in_guest, stack, suite
 from pagelab.agreeing.counts import Agreement, Line, lines
@@ -251,6 +252,10 @@ def test_a_guests_shell_runs_a_program_as_it_is_meant(tmp_path: Path) -> None:
 def test_programs_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown program 'sirt'"):
         suite.programs(tmp_path, ["sirt"])
+    for program, why in (("/nothing/here", "there is no such file"), ("sirt", "not in PATH")):
+        done = commands.pagelab("linux", "agree", "--", program)
+        assert done.returncode == 127
+        assert why in done.stderr
 
 
 def test_programs_of_the_suite_are_those_that_are_installed(

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
-from pagelab import environment, pages, units
+from pagelab import environment, pages, recording, units
 from pagelab.agreeing import suite as programs
 from pagelab.agreeing.compare import compare
 from pagelab.agreeing.counts import Agreement
@@ -71,6 +71,7 @@ def agree(
     chosen = SUITE if suite or settings else (one,)
     if len(chosen) > 1 and one != Setting():
         raise UsageError("--suite and --settings have settings of their own")
+    of_them = [] if suite else [_given(command)]
     where, options = layout.find(kernel), tuple(debug or ())
     machine = linux.guest_of(where, debug, "", memory, 1, 1, "tcg")
     for setting in chosen:
@@ -83,8 +84,6 @@ def agree(
             folder = Path(files.enter_context(made))
             of_them = _of_suite(folder, command)
             laboratory = replace(laboratory, inputs=folder / "inputs")
-        else:
-            of_them = [_given(command)]
         found = _printed(
             compare(laboratory, of_them, chosen, _say), rows=len(chosen) > 1 and not as_json
         )
@@ -117,11 +116,9 @@ def _say(text: str) -> None:
 def _given(command: Sequence[str] | None) -> Program:
     if not command:
         raise UsageError("no program is named")
-    path = shutil.which(command[0])
-    if path is None:
-        raise PagelabError(f"cannot run {command[0]}: it is not in PATH")
-    words = [str(Path(path).absolute()), *command[1:]]
-    return Program(Path(path).name, words, alike(environment.given()))
+    recording.find(command[0])
+    path = Path(shutil.which(command[0]) or command[0]).absolute()
+    return Program(path.name, [str(path), *command[1:]], alike(environment.given()))
 
 
 def _of_suite(folder: Path, only: Sequence[str] | None) -> list[Program]:
