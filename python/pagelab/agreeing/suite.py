@@ -199,7 +199,8 @@ def _python(inputs: Path) -> _Made:
 
 
 def _node(inputs: Path) -> _Made:
-    same = ["--predictable", "--single-threaded", "--random-seed=1"]
+    # Spaces are by the size of the machine's memory otherwise, which is not the guest's.
+    same = ["--predictable", "--single-threaded", "--random-seed=1", "--max-old-space-size=256"]
     return _alone(_find("node"), *same, _written(inputs / "words.js", _NODE))
 
 
