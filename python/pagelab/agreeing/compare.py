@@ -41,6 +41,8 @@ def compare(
                 seconds = 10 * laboratory.seconds
                 recorded = in_simulator.record(program, trace, seconds, vdso)
                 status = 128 + recorded.signal if recorded.signal else recorded.exit_status
+                if status:
+                    say(f"{program.name} ended with status {status}")
                 simulated = in_simulator.simulate(
                     recorded, laboratory.machine.memory, settings, laboratory.where.version
                 )
