@@ -241,6 +241,24 @@ def test_memory_that_nobody_saw_is_not_compared() -> None:
     assert "memory" not in verdict.headline(verdict.decide(_with_peak(made, 0)))
 
 
+@pytest.mark.parametrize(
+    ("slower", "peak", "named"),
+    [(1.001, HUGE, True), (1.001, 2 * HUGE, False), (1.5, HUGE, False), (1.001, 0, False)],
+)
+def test_a_leaner_setting_that_is_as_fast_is_named_behind_the_best(
+    slower: float, peak: int, named: bool
+) -> None:
+    made = rounds.made_up(random.Random(9), 2.0, 0.01)
+    best = made.others[0]
+    runs = [dataclasses.replace(run, user=slower * run.user) for run in best.runs]
+    lean = Trial(Candidate("lean", "it is", {"A": "b c"}), runs, Resident(peak, HUGE))
+    advice = verdict.decide(Trials(made.base, made.again, [best, lean]))
+    first, *behind = verdict.to_type(advice, ["it"], "advice.json")
+    assert first == "it"
+    said = ["# 64.0 MiB less memory, as fast as far as can be told:", "A='b c' it"]
+    assert behind == (said if named else [])
+
+
 @pytest.mark.parametrize(("times", "effect"), [(2.0, "faster"), (60.0, "cannot be told")])
 def test_a_setting_that_is_slow_now_and_then_is_said_to_be(times: float, effect: str) -> None:
     """Two rounds of twenty take so many times as long as unchanged, the others a quarter."""

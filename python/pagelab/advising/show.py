@@ -103,7 +103,7 @@ def markdown(advice: Advice, command: list[str], file: str) -> str:
     head, *found = _rows(advice)
     lines = (head, ("---",) * len(head), *found)
     rows = ["| " + " | ".join(row) + " |" for row in lines]
-    typed = [] if advice.best is None else to_type(advice.best, command, file)
+    typed = to_type(advice, command, file)
     if typed:
         typed = ["", *(f"    {line}" for line in typed)]
     nothing = ["", idle(advice)] if advice.trials.idle else []
@@ -126,7 +126,7 @@ def as_json(
         "host": host,
         "answer": headline(advice),
         "setting": None if best is None else best.trial.candidate.as_json(),
-        "type": [] if best is None else to_type(best, command, file),
+        "type": to_type(advice, command, file),
         "rounds": advice.trials.rounds,
         "interrupted": advice.trials.interrupted,
         "noise": _ratio(advice.noise),

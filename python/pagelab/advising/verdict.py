@@ -18,6 +18,8 @@ SETTLED = 0.02
 _MOST_ROUNDS = 2000
 # A prediction so far beyond the interval, or half of the change, disagrees with the runs.
 _APART = 0.03
+# So much of its memory has a setting to leave that is named beside a faster one.
+_LEANER = 0.05
 
 Effect = Literal["faster", "slower", "no difference", "no effect", "cannot be told"]
 
@@ -59,6 +61,28 @@ class Advice:
         """The fastest of the settings that are faster than none."""
         faster = [one for one in self.verdicts if one.effect == "faster"]
         return max(faster, key=lambda one: one.cpu.median, default=None)
+
+    @property
+    def leaner(self) -> Verdict | None:
+        """A setting with less memory than the best that, as far as can be told, is as fast.
+
+        It is given by variables alone: an advice file has the best, and is one setting.
+        """
+        best = self.best
+        if best is None:
+            return None
+        most = (1 - _LEANER) * best.trial.resident.peak
+        alike = [
+            one
+            for one in self.verdicts
+            if one.effect == "faster"
+            and one.cpu.high >= best.cpu.median
+            and one.cpu.median >= best.cpu.low
+            and 0 < one.trial.resident.peak < most
+            and one.trial.candidate.policy == "own"
+            and not one.trial.candidate.kernel
+        ]
+        return min(alike, key=lambda one: one.trial.resident.peak, default=None)
 
 
 def decide(trials: Trials) -> Advice:
@@ -132,6 +156,7 @@ def headline(advice: Advice) -> str:
         return f"No verdict: the program unchanged {took} as itself. Try on a quieter machine."
     if best is not None:
         memory = _memory(advice.trials.base, best.trial)
+        and_memory = f"and {memory} " if memory else ""
         much = f"{_times(best.cpu.median)} times"
         does = (
             f"its load gets {much} as much done"
@@ -141,7 +166,7 @@ def headline(advice: Advice) -> str:
         return (
             f"Yes: {does} "
             f"({_times(best.cpu.low)} to {_times(best.cpu.high)}, {len(best.trial.runs)} rounds) "
-            f"{memory}where {best.trial.candidate.words}.{_of_all(best)}"
+            f"{and_memory}where {best.trial.candidate.words}.{_of_all(best)}"
         )
     if any(one.effect == "cannot be told" for one in advice.verdicts):
         return (
@@ -174,7 +199,7 @@ def _memory(base: Trial, trial: Trial) -> str:
     if not all(peaks):
         return ""
     more = peaks[1] - peaks[0]
-    return f"and {units.size(abs(more))} {'more' if more >= 0 else 'less'} memory "
+    return f"{units.size(abs(more))} {'more' if more >= 0 else 'less'} memory"
 
 
 # Files of the kernel's settings, by the probe's names.
@@ -186,8 +211,22 @@ _FILES = {
 }
 
 
-def to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:
-    """Command lines that run the program with the setting; `file` has the advice."""
+def to_type(advice: Advice, command: list[str], file: str) -> list[str]:
+    """Command lines that run the program with the best setting; `file` has the advice.
+
+    Behind them is a leaner setting, if there is one.
+    """
+    if advice.best is None:
+        return []
+    lines = _to_type(advice.best, command, file)
+    if advice.leaner is not None:
+        less = _memory(advice.best.trial, advice.leaner.trial)
+        (line,) = typed(advice.leaner.trial.candidate, command)
+        lines += [f"# {less}, as fast as far as can be told:", line]
+    return lines
+
+
+def _to_type(verdict: Verdict, command: list[str], file: str) -> list[str]:
     candidate = verdict.trial.candidate
     if candidate.policy != "own":
         return [f"pagelab run --advice {shlex.quote(file)} -- {shlex.join(command)}"]

@@ -283,8 +283,7 @@ def _print(
     for sentence in verdict.disagreements(decided):
         console.print(sentence, style="bold", highlight=False)
     console.print(verdict.headline(decided), style="bold", highlight=False)
-    if decided.best is not None:
-        lines = verdict.to_type(decided.best, program, str(file))
+    if lines := verdict.to_type(decided, program, str(file)):
         typer.echo("\n" + "".join(f"  {line}\n" for line in lines))
     console.print(show.table(decided))
     console.print(show.LEGEND, style="dim", highlight=False, markup=False)
