@@ -414,8 +414,10 @@ def run(
         found = gathered()
         show(found)
         open_ = {trial.candidate.name for trial in found.unsettled}
-        # Rounds that a setting was not in cannot be made up for.
-        settled.update(trials.keys() - {UNCHANGED, AGAIN} - open_)
+        # Rounds that a setting was not in cannot be made up for. By a few of them one is left only
+        # where there is no time for as many as have an interval.
+        if found.rounds >= LEAST or LEAST * found.seconds > budget / 2:
+            settled.update(trials.keys() - {UNCHANGED, AGAIN} - open_)
         names = trials.keys() - settled
         return [*names] if names > {UNCHANGED, AGAIN} else []
 
