@@ -265,6 +265,19 @@ def test_a_leaner_setting_that_is_as_fast_is_named_behind_the_best(
     assert behind == (said if named else [])
 
 
+@pytest.mark.parametrize(("slower", "advised"), [(1.001, "alone"), (1.5, "huge")])
+def test_what_needs_no_root_is_advised_where_it_is_as_fast(slower: float, advised: str) -> None:
+    made = rounds.made_up(random.Random(9), 2.0, 0.01)
+    fast = made.others[0]
+    of_all = Trial(dataclasses.replace(fast.candidate, kernel=("thp=always",)), fast.runs)
+    runs = [dataclasses.replace(run, user=slower * run.user) for run in fast.runs]
+    alone = Trial(Candidate("alone", "it is"), runs)
+    advice = verdict.decide(Trials(made.base, made.again, [of_all, alone]))
+    assert advice.best is not None
+    assert advice.best.trial.candidate.name == advised
+    assert verdict.quoted(advice, "it", "here").startswith(f"{advised} ran")
+
+
 @pytest.mark.parametrize(("times", "effect"), [(2.0, "faster"), (60.0, "cannot be told")])
 def test_a_setting_that_is_slow_now_and_then_is_said_to_be(times: float, effect: str) -> None:
     """Two rounds of twenty take so many times as long as unchanged, the others a quarter."""

@@ -58,9 +58,16 @@ class Advice:
 
     @property
     def best(self) -> Verdict | None:
-        """The fastest of the settings that are faster than none."""
+        """The fastest of the settings that are faster than none.
+
+        One for this program alone, where it is as fast as one of the whole system.
+        """
         faster = [one for one in self.verdicts if one.effect == "faster"]
-        return max(faster, key=lambda one: one.cpu.median, default=None)
+        fastest = max(faster, key=lambda one: one.cpu.median, default=None)
+        if fastest is None:
+            return None
+        alone = [one for one in faster if not one.trial.candidate.kernel and _as_fast(one, fastest)]
+        return max(alone, key=lambda one: one.cpu.median, default=fastest)
 
     @property
     def leaner(self) -> Verdict | None:
@@ -76,13 +83,17 @@ class Advice:
             one
             for one in self.verdicts
             if one.effect == "faster"
-            and one.cpu.high >= best.cpu.median
-            and one.cpu.median >= best.cpu.low
+            and _as_fast(one, best)
             and 0 < one.trial.resident.peak < most
             and one.trial.candidate.policy == "own"
             and not one.trial.candidate.kernel
         ]
         return min(alike, key=lambda one: one.trial.resident.peak, default=None)
+
+
+def _as_fast(one: Verdict, other: Verdict) -> bool:
+    """True as far as can be told: the interval of each has the other's median, or more."""
+    return one.cpu.high >= other.cpu.median and one.cpu.median >= other.cpu.low
 
 
 def decide(trials: Trials) -> Advice:
@@ -253,9 +264,9 @@ def _as_root(settings: Sequence[str]) -> Iterator[str]:
 
 
 def quoted(advice: Advice, program: str, processor: str) -> str:
-    """A line for others, of the fastest that could be told; empty where nothing could."""
+    """A line for others, of the best that could be told; empty where nothing could."""
     told = [one for one in advice.verdicts if one.effect in ("faster", "slower", "no difference")]
-    shown = max(told, key=lambda one: one.cpu.median, default=None)
+    shown = advice.best or max(told, key=lambda one: one.cpu.median, default=None)
     if shown is None:
         return ""
     half = (shown.cpu.high - shown.cpu.low) / 2
