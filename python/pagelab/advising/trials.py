@@ -414,8 +414,8 @@ def run(
         found = gathered()
         show(found)
         open_ = {trial.candidate.name for trial in found.unsettled}
-        # Rounds that a setting was not in cannot be made up for. By a few of them one is left only
-        # where there is no time for as many as have an interval.
+        # Rounds that a setting was not in cannot be made up for. Before there are intervals one is
+        # left only where as many rounds of all would take too long.
         if found.rounds >= LEAST or LEAST * found.seconds > budget / 2:
             settled.update(trials.keys() - {UNCHANGED, AGAIN} - open_)
         names = trials.keys() - settled

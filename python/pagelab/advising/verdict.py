@@ -18,7 +18,7 @@ SETTLED = 0.02
 _MOST_ROUNDS = 2000
 # A prediction so far beyond the interval, or half of the change, disagrees with the runs.
 _APART = 0.03
-# So much of its memory has a setting to leave that is named beside a faster one.
+# A setting with less memory by so much is named beside the best.
 _LEANER = 0.05
 
 Effect = Literal["faster", "slower", "no difference", "no effect", "cannot be told"]
@@ -64,10 +64,9 @@ class Advice:
         """
         faster = [one for one in self.verdicts if one.effect == "faster"]
         fastest = max(faster, key=lambda one: one.cpu.median, default=None)
-        if fastest is None:
-            return None
-        alone = [one for one in faster if not one.trial.candidate.kernel and _as_fast(one, fastest)]
-        return max(alone, key=lambda one: one.cpu.median, default=fastest)
+        return fastest and max(
+            self._alone(fastest), key=lambda one: one.cpu.median, default=fastest
+        )
 
     @property
     def leaner(self) -> Verdict | None:
@@ -79,21 +78,23 @@ class Advice:
         if best is None:
             return None
         most = (1 - _LEANER) * best.trial.resident.peak
-        alike = [
+        found = [
+            one
+            for one in self._alone(best)
+            if one.trial.candidate.policy == "own" and 0 < one.trial.resident.peak < most
+        ]
+        return min(found, key=lambda one: one.trial.resident.peak, default=None)
+
+    def _alone(self, best: Verdict) -> list[Verdict]:
+        """Settings for this program alone that, as far as can be told, are as fast as another."""
+        return [
             one
             for one in self.verdicts
             if one.effect == "faster"
-            and _as_fast(one, best)
-            and 0 < one.trial.resident.peak < most
-            and one.trial.candidate.policy == "own"
             and not one.trial.candidate.kernel
+            and one.cpu.high >= best.cpu.median
+            and one.cpu.median >= best.cpu.low
         ]
-        return min(alike, key=lambda one: one.trial.resident.peak, default=None)
-
-
-def _as_fast(one: Verdict, other: Verdict) -> bool:
-    """True as far as can be told: the interval of each has the other's median, or more."""
-    return one.cpu.high >= other.cpu.median and one.cpu.median >= other.cpu.low
 
 
 def decide(trials: Trials) -> Advice:
